@@ -13,8 +13,8 @@ PYTEST = $(ONE_THREAD) $(BIN)/pytest -n 3 --durations 20
 .PHONY: tune test thorough test-all clean
 
 tune: $(INSTALLED)
-	$(BIN)/python -m autosync.tune --model bert --emulate topologies/paced_two_racks.yaml --or-local \
-	    --trials 24 --time-budget 210 --warmup 3 --steps 12 --rounds 4
+	$(BIN)/python -m autosync.tune --model bert --framework pytorch --emulate topologies/paced_two_racks.yaml --or-local \
+	    --trials 40 --time-budget 210 --warmup 2 --steps 10 --rounds 4
 
 test: $(INSTALLED)
 	$(BIN)/ruff check .

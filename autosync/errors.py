@@ -1,4 +1,4 @@
-"""The errors a caller can meet.
+"""The errors that callers can catch.
 
     AutosyncError
     ├── SpecError       a noun (model, cluster, strategy, record) breaks one of its rules
@@ -10,18 +10,19 @@
     ├── DatasetError    a file of records cannot be read or written
     ├── WriteError      a file cannot be written, or would be written through a link
     ├── CheckpointError (autosync.simulator)  a learned simulator cannot be saved or loaded
-    ├── BenchError      (autosync.studies.bench)      a benchmark cannot run on what it was given
+    ├── BenchError      (studies.bench)      a benchmark cannot run with its inputs
     ├── OptionsError    (autosync.tune)       an option is out of range, or options contradict each other
-    └── TrainingError   (autosync.train)      training cannot begin or go on
+    └── TrainingError   (autosync.train)      training cannot begin or continue
 
-Every message states the rule, what came, and what to do.
+Every message states the rule, the value that broke it, and the remedy.
 """
 
+from collections.abc import Iterable
 from typing import final
 
 
 class AutosyncError(Exception):
-    """Base of every error autosync raises for its callers."""
+    """Base of every error that autosync raises for its callers."""
 
 
 class SpecError(AutosyncError, ValueError):
@@ -41,11 +42,11 @@ class ClusterError(AutosyncError, RuntimeError):
 
 
 class TrialError(AutosyncError, RuntimeError):
-    """Trials cannot be run at all; one failed trial is a record, not an error."""
+    """Trials cannot be run at all; a single failed trial is a record, not an error."""
 
 
 class NodesLostError(TrialError):
-    """Nodes have left, and too few are there for a trial."""
+    """Nodes were lost, and too few are left for a trial."""
 
 
 class DatasetError(AutosyncError, RuntimeError):
@@ -66,8 +67,16 @@ class WriteError(AutosyncError, RuntimeError):
 
 @final
 class BenchError(AutosyncError, RuntimeError):
-    """A benchmark cannot run on what it was given."""
+    """A benchmark cannot run with its inputs."""
 
 
 class TrainingError(AutosyncError, RuntimeError):
-    """Training cannot begin or go on: a batch does not fit, a worker is gone, a checkpoint cannot be used."""
+    """Training cannot begin or continue: a batch does not fit, a worker is lost, or a checkpoint cannot be used."""
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """A question to add to the refusal of an unknown `name`, if one of the `known` names resembles it; else ""."""
+    from difflib import get_close_matches  # used by few processes, and loads `re`
+
+    close = get_close_matches(name[:100], list(known), n=1)
+    return f" Did you mean {close[0]!r}?" if close else ""

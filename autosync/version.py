@@ -1,3 +1,3 @@
-"""The version of the distribution, whether or not it is installed."""
+"""The version of the distribution, also if it is not installed."""
 
 VERSION = "0.1.0"

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import TypeVar
 
-from autosync.errors import SpaceError
+from autosync.errors import SpaceError, did_you_mean
 from autosync.space import Menu, Space, said
 
 T = TypeVar("T")
@@ -32,21 +32,24 @@ def menu_names() -> list[str]:
 
 
 def load_space(name: str) -> Space:
-    """The space called `name`, or the user's own when named as `package.module:CONSTANT`. Raises `SpaceError`.
+    """The space called `name`, or the user's own space if `name` is `package.module:CONSTANT`. Raises `SpaceError`.
 
-    The current directory can be imported from, as for a model of the user's own.
+    Modules of the user are also imported from the current directory, as for a user's own model.
     """
-    return _declared(Space, "search space", name, space_names(), "search_spaces", "SPACE")
+    return _load_constant(Space, "search space", name, space_names(), "search_spaces", "SPACE")
 
 
 def load_menu(name: str) -> Menu:
-    """The menu called `name`, or the user's own, as of `load_space`. Raises `SpaceError`."""
-    return _declared(Menu, "menu", name, menu_names(), "search_spaces.menus", "MENU")
+    """The menu called `name`, or the user's own, as in `load_space`. Raises `SpaceError`."""
+    return _load_constant(Menu, "menu", name, menu_names(), "search_spaces.menus", "MENU")
 
 
 @contextmanager
 def _time_limit() -> Iterator[None]:
-    """Raise `TimeoutError` in a block that takes over `IMPORT_SECONDS`; only the main thread can be interrupted."""
+    """Raise `TimeoutError` in a block that takes over `IMPORT_SECONDS`.
+
+    Outside the main thread there is no limit, because signals reach the main thread only.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -63,34 +66,37 @@ def _time_limit() -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def _declared(kind: type[T], what: str, name: str, known: Sequence[str], package: str, constant: str) -> T:
-    """The constant of a `kind`, `what` is called by a `name` that is `known`, or says where it is."""
-    module_name, colon, own = name.partition(":")
+def _load_constant(kind: type[T], what: str, name: str, known: Sequence[str], package: str, constant: str) -> T:
+    """Load the constant of class `kind` that `name` names: a known name of `package`, or a module and a constant.
+
+    `what` is the word for the kind in errors. Raises `SpaceError`.
+    """
+    module_name, colon, constant_name = name.partition(":")
     if not colon:
         if name not in known:
             raise SpaceError(
-                f"No {what} is called {name!r}. Known: {', '.join(known)}; your own is named as "
-                f"package.module:{constant}."
+                f"No {what} is called {name!r}.{did_you_mean(name, known)} Known: {', '.join(known)}; your own is "
+                f"named as package.module:{constant}."
             )
-        module_name, own = f"{package}.{name}", constant
+        module_name, constant_name = f"{package}.{name}", constant
     elif os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     try:
         with _time_limit():
-            found = getattr(import_module(module_name), own)
+            value = getattr(import_module(module_name), constant_name)
     except SpaceError:
         raise
     except TimeoutError as error:
         raise SpaceError(
-            f"The {what} {name!r} cannot be loaded: {error}; keep what takes long out of {module_name!r}."
+            f"The {what} {name!r} cannot be loaded: {error}; move slow code out of {module_name!r}."
         ) from None
     except SystemExit:
         raise SpaceError(
             f"The {what} {name!r} cannot be loaded, because importing {module_name!r} ended the process with sys.exit; "
-            "keep what the module does as a script under `if __name__ == '__main__'`."
+            "move the script's code under `if __name__ == '__main__'`."
         ) from None
     except Exception as error:  # any error of the user's module
         raise SpaceError(f"The {what} {name!r} cannot be loaded: {said(error).rstrip('.')}.") from None
-    if not isinstance(found, kind):
-        raise SpaceError(f"{name!r} must be a {kind.__name__}, not {type(found).__name__}.")
-    return found
+    if not isinstance(value, kind):
+        raise SpaceError(f"{name!r} must be a {kind.__name__}, not {type(value).__name__}.")
+    return value

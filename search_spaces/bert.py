@@ -1,4 +1,4 @@
-"""The space for BERT and other transformers: big embeddings and kernels, very many small biases and norms."""
+"""The space for BERT and other transformers: big embeddings and kernels, and many small biases and norms."""
 
 from autosync.space import (
     GPU_ALGORITHMS,
@@ -10,7 +10,7 @@ from autosync.space import (
     Rule,
     Servers,
     Space,
-    Where,
+    VariableFilter,
 )
 
 SPACE = Space(
@@ -18,13 +18,13 @@ SPACE = Space(
     description="embeddings and kernels on servers or all-reduced, cut by servers or bytes; small variables whole",
     rules=(
         Rule(
-            where=Where(sparse=True),
+            where=VariableFilter(sparse=True),
             servers=Servers(),
             all_reduce=True,
             cut=Cut(counts=(1, 2, PerServer(1), PerServer(2), PartBytes(4_096_000))),
         ),
         Rule(
-            where=Where(named=("*embedding*",), over_bytes=65_536),
+            where=VariableFilter(named=("*embedding*",), over_bytes=65_536),
             servers=Servers(local_copy=(False, True)),
             all_reduce=True,
             algorithms=PLACED_ALGORITHMS,
@@ -34,7 +34,7 @@ SPACE = Space(
             mixed_shards=True,
         ),
         Rule(
-            where=Where(over_bytes=32_768),
+            where=VariableFilter(over_bytes=32_768),
             servers=Servers(local_copy=(False, True)),
             all_reduce=True,
             algorithms=PLACED_ALGORITHMS,

@@ -1,4 +1,4 @@
-"""The space for convolutional networks: a few huge dense layers (VGG) or very many small kernels (ResNet, DenseNet)."""
+"""The space for convolutional networks: a few huge dense layers (VGG) or many small kernels (ResNet, DenseNet)."""
 
 from autosync.space import (
     GPU_ALGORITHMS,
@@ -10,7 +10,7 @@ from autosync.space import (
     Rule,
     Servers,
     Space,
-    Where,
+    VariableFilter,
 )
 
 SPACE = Space(
@@ -18,7 +18,7 @@ SPACE = Space(
     description="big kernels on servers or all-reduced, cut along any axis; small variables whole",
     rules=(
         Rule(
-            where=Where(over_bytes=1_048_576),
+            where=VariableFilter(over_bytes=1_048_576),
             servers=Servers(local_copy=(False, True)),
             all_reduce=True,
             algorithms=PLACED_ALGORITHMS,
@@ -30,7 +30,7 @@ SPACE = Space(
             mixed_shards=True,
         ),
         Rule(
-            where=Where(over_bytes=65_536),
+            where=VariableFilter(over_bytes=65_536),
             servers=Servers(local_copy=(False, True)),
             all_reduce=True,
             algorithms=PLACED_ALGORITHMS,

@@ -1,4 +1,4 @@
-"""The default space: everything that leaves the training result as it is, for any model."""
+"""The default space, for any model: every option that does not change the training result."""
 
 from autosync.space import (
     GPU_ALGORITHMS,
@@ -10,7 +10,7 @@ from autosync.space import (
     Rule,
     Servers,
     Space,
-    Where,
+    VariableFilter,
 )
 
 SPACE = Space(
@@ -18,13 +18,13 @@ SPACE = Space(
     description="any lossless choice: parameter servers or all-reduce, whole or cut, mixed at will",
     rules=(
         Rule(
-            where=Where(sparse=True),
+            where=VariableFilter(sparse=True),
             servers=Servers(),
             all_reduce=True,
             cut=Cut(counts=(1, 2, 3, 4, PerServer(1), PerServer(2), PartBytes(4_096_000))),
         ),
         Rule(
-            where=Where(over_bytes=32_768),
+            where=VariableFilter(over_bytes=32_768),
             servers=Servers(local_copy=(False, True)),
             all_reduce=True,
             algorithms=PLACED_ALGORITHMS,

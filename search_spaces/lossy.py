@@ -1,4 +1,4 @@
-"""The space of compressed gradients: training follows other numbers, so a shorter step alone says nothing."""
+"""The space of compressed gradients, which change training: a shorter step alone does not make a strategy better."""
 
 from autosync.space import (
     ALGORITHMS,
@@ -11,7 +11,7 @@ from autosync.space import (
     Space,
     SufficientFactors,
     TopK,
-    Where,
+    VariableFilter,
 )
 
 SPACE = Space(
@@ -19,14 +19,14 @@ SPACE = Space(
     description="changes the statistics: 16 bits, top-k or PowerSGD for big gradients, on servers or all-reduced",
     rules=(
         Rule(
-            where=Where(sparse=True),
+            where=VariableFilter(sparse=True),
             servers=Servers(),
             all_reduce=True,
             cut=Cut(counts=(1, PerServer(1))),
             compressors=(None, Cast("bf16"), Cast("fp16")),
         ),
         Rule(
-            where=Where(over_bytes=65_536),
+            where=VariableFilter(over_bytes=65_536),
             servers=Servers(local_copy=(False, True)),
             all_reduce=True,
             cut=Cut(counts=(1, 2, PerServer(1)), min_shard_bytes=16_384),

@@ -1,4 +1,4 @@
-"""The space for recommendation models: embeddings that are nearly the whole model, and a small dense tower."""
+"""The space for recommendation models: embeddings with nearly all parameters, and a small dense tower."""
 
 from autosync.space import (
     GPU_ALGORITHMS,
@@ -10,7 +10,7 @@ from autosync.space import (
     Rule,
     Servers,
     Space,
-    Where,
+    VariableFilter,
 )
 
 SPACE = Space(
@@ -18,7 +18,7 @@ SPACE = Space(
     description="embeddings cut finely over servers or all-reduced, with every mixture; the dense tower whole",
     rules=(
         Rule(
-            where=Where(named=("*embedding*", "*user*", "*item*"), over_bytes=16_384),
+            where=VariableFilter(named=("*embedding*", "*user*", "*item*"), over_bytes=16_384),
             servers=Servers(),
             all_reduce=True,
             algorithms=PLACED_ALGORITHMS,
@@ -31,7 +31,7 @@ SPACE = Space(
             mixed_shards=True,
         ),
         Rule(
-            where=Where(sparse=True),
+            where=VariableFilter(sparse=True),
             servers=Servers(),
             all_reduce=True,
             cut=Cut(counts=(1, PerServer(1)), min_shard_bytes=16_384),

@@ -5,11 +5,23 @@ from __future__ import annotations
 import itertools
 from dataclasses import replace
 
-from autosync.spec import ClusterSpec, Figure, LaterRate, Link, ModelSpec, Node, Operator, Variable
+from autosync.spec import (
+    ClusterSpec,
+    Figure,
+    LaterRate,
+    Link,
+    ModelProfile,
+    ModelSpec,
+    Node,
+    Operator,
+    Variable,
+    VariableUse,
+)
 
 __all__ = [
     "bert_like_model",
     "changing",
+    "drawn_model",
     "gpu_cluster",
     "local_cluster",
     "mixed_precision_model",
@@ -19,6 +31,7 @@ __all__ = [
     "rack_cluster",
     "scalar_model",
     "star_cluster",
+    "tied_model",
     "uneven_cluster",
     "up_slower",
 ]
@@ -29,7 +42,7 @@ Shapes = list[tuple[str, tuple[int, ...]]]
 def _variables(
     shapes: Shapes, sparse_rows: dict[str, float] | None = None, dtype: str = "float32"
 ) -> tuple[Variable, ...]:
-    """Variables in graph order; gradients become ready in the reverse order, as in a plain backward pass."""
+    """Variables in graph order; gradients become ready in reverse order, as in a plain backward pass."""
     rows = sparse_rows or {}
     last = len(shapes) - 1
     return tuple(
@@ -39,7 +52,7 @@ def _variables(
 
 
 def _chain(layers: list[tuple[str, str, float, tuple[str, ...]]]) -> tuple[Operator, ...]:
-    """Operators (name, kind, flops, variables), each reading the one before it."""
+    """Operators (name, kind, flops, variables); each reads the output of the previous one."""
     operators: list[Operator] = []
     for name, kind, flops, variables in layers:
         inputs = (operators[-1].name,) if operators else ()
@@ -48,7 +61,7 @@ def _chain(layers: list[tuple[str, str, float, tuple[str, ...]]]) -> tuple[Opera
 
 
 def mlp_model(widths: tuple[int, ...] = (64, 256, 256, 10), batch_size: int = 32) -> ModelSpec:
-    """Dense layers `dense_0`, `dense_1`, ...: a kernel and a bias each (6 variables, 0.35 MB by default)."""
+    """Dense layers `dense_0`, `dense_1`, ... with a kernel and a bias each (6 variables, 0.35 MB by default)."""
     shapes: Shapes = []
     layers = []
     for index, (inputs, outputs) in enumerate(itertools.pairwise(widths)):
@@ -94,6 +107,24 @@ def bert_like_model(layers: int = 4, width: int = 128, vocabulary: int = 8192, s
     return ModelSpec("bert-like", 8, "Adam(learning_rate=0.0001)", 2, _variables(shapes + head, rows), _chain(steps))
 
 
+def tied_model(rows: int = 997, width: int = 8, touched: float = 40.0) -> ModelSpec:
+    """A table that is looked up first and multiplied with last, a matrix and a bias, with a profile."""
+    shapes: Shapes = [("table", (rows, width)), ("hidden", (width, width)), ("bias", (rows,))]
+    ready, read = {"table": 1.0, "hidden": 0.9, "bias": 0.1}, {"table": 0.05, "hidden": 0.1, "bias": 0.9}
+    uses = (VariableUse("table", 0.05, 1.0, touched), VariableUse("table", 0.8, 0.2))
+    profile = ModelProfile(0.1, 0.2, ready, read, uses)
+    return ModelSpec("tied", 8, "Adam", 2, _variables(shapes, {}), profile=profile)
+
+
+def drawn_model(model: ModelSpec, ratio: float = 1.7) -> ModelSpec:
+    """The model with known rows of two replicas: `ratio` times the rows of one."""
+    variables = [
+        variable if variable.rows_per_step is None else replace(variable, rows_of_two=ratio * variable.rows_per_step)
+        for variable in model.variables
+    ]
+    return replace(model, variables=tuple(variables))
+
+
 def ncf_like_model(users: int = 6040, items: int = 3706, width: int = 32) -> ModelSpec:
     """Neural collaborative filtering: four sparse embeddings and a small dense tower (12 variables)."""
     shapes: Shapes = [
@@ -125,7 +156,7 @@ def prime_model(rows: int = 138_493, width: int = 16) -> ModelSpec:
 
 
 def scalar_model() -> ModelSpec:
-    """Nothing but scalars: nothing can be cut."""
+    """Scalars only, so no variable can be partitioned."""
     return ModelSpec("scalars", 4, "SGD(learning_rate=0.1)", 0, _variables([("a", ()), ("b", ()), ("c", ())]))
 
 
@@ -160,7 +191,7 @@ def star_cluster(nodes: int = 4, gbit_per_s: float = 0.2, workers: int = 1) -> C
 
 
 def uneven_cluster() -> ClusterSpec:
-    """Four nodes, no two alike but `node1` and `node2`: more cores and workers on `node0`, a slow link to `node3`."""
+    """Four nodes, only `node1` and `node2` alike: `node0` has more cores and workers, `node3` a slow link."""
     nodes = (
         Node("node0", "10.0.0.1", 8.0, workers=2),
         Node("node1", "10.0.0.2", 2.0),
@@ -175,7 +206,7 @@ def uneven_cluster() -> ClusterSpec:
 
 
 def rack_cluster() -> ClusterSpec:
-    """Two racks of two nodes; nodes of one rack are alike, and the racks are joined by a thin link."""
+    """Two racks of two nodes; nodes of one rack are alike, and a thin link joins the racks."""
     nodes = tuple(Node(f"node{index}", f"10.0.{index // 2}.{index}", 4.0) for index in range(4))
     links = [Link(node.name, node.name, _stated(40.0), _stated(20.0)) for node in nodes]
     for index, node in enumerate(nodes):
@@ -190,7 +221,7 @@ def rack_cluster() -> ClusterSpec:
 
 
 def racks(*sizes: int, uplink_gbit_per_s: float = 0.3) -> ClusterSpec:
-    """Racks of that many nodes at 1 Gbit/s, each joined to a core switch by a thin uplink."""
+    """Racks of the given numbers of nodes at 1 Gbit/s, each joined to a core switch by a thin uplink."""
     rack_of = [f"rack{rack}" for rack, size in enumerate(sizes) for _ in range(size)]
     nodes = tuple(Node(f"node{index}", "", 2.0) for index in range(len(rack_of)))
     rates = {(node.name, node.name): 8.0 for node in nodes}
@@ -204,13 +235,13 @@ def racks(*sizes: int, uplink_gbit_per_s: float = 0.3) -> ClusterSpec:
 
 
 def up_slower(nodes: int = 4) -> ClusterSpec:
-    """Nodes around a switch that receive faster than they send, the last of them most."""
+    """Nodes around a switch that receive faster than they send, most of all the last node."""
     star = star_cluster(nodes)
     links = [
-        replace(each, gbit_per_s=_stated(0.1 / (1 + (each.source == f"node{nodes - 1}"))))
-        if each.target == "switch"
-        else each
-        for each in star.links
+        replace(link, gbit_per_s=_stated(0.1 / (1 + (link.source == f"node{nodes - 1}"))))
+        if link.target == "switch"
+        else link
+        for link in star.links
     ]
     return replace(star, links=tuple(links))
 
@@ -221,7 +252,9 @@ def gpu_cluster(nodes: int = 2, gpus: int = 4) -> ClusterSpec:
 
 
 def changing(cluster: ClusterSpec, *changes: tuple[float, float]) -> ClusterSpec:
-    """`cluster` whose links, but for loopbacks, have `factor` times their rates from so many `seconds` on."""
+    """Return `cluster` whose links, except loopbacks, have `factor` times their rates after each number of
+    `seconds`.
+    """
 
     def later(link: Link) -> tuple[LaterRate, ...] | None:
         if link.source == link.target:

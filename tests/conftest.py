@@ -1,4 +1,6 @@
-"""Hooks of all tests: splitting the CPU into devices once a process, which run side by side, and for how long."""
+"""Hooks of all tests: split the CPU into devices once a process, choose the tests that share a process, limit the
+time.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ __all__ = ["pytest_terminal_summary"]
 ROOT = Path(__file__).parent.parent
 
 LOGICAL_DEVICES = 8
-"""The number of devices of the largest cluster that any test plays in one process."""
+"""The number of devices of the largest cluster that any test simulates in one process."""
 
 TOGETHER = {
     "local Ray": (
@@ -35,9 +37,11 @@ TOGETHER = {
         "tune/test_beside_trials",
         "tune/test_faults",
         "tune/test_metrics",
+        "tune/test_pytorch_job",
         "tune/test_searcher",
         "tune/test_surroundings",
         "tune/test_whole_job",
+        "without_tensorflow/test_search",
     ),
     "own hosts": (
         "commands/test_trial",
@@ -49,9 +53,9 @@ TOGETHER = {
     ),
     "families of models": ("engine/test_model_families",),
 }
-"""Folders and files by what they start, and then look for on the whole machine: each kind runs in one process.
+"""Folders and files by the processes they start and look for on the whole machine; each kind runs in one process.
 
-Both take about as long as all other tests together, so they are begun first, and with them the longest file.
+Both take about as long as all other tests together, so they start first, and with them the longest file.
 """
 
 
@@ -61,14 +65,14 @@ BEGAN = time.monotonic()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """For CI, which has an hour at most and whose machine is at times half as fast."""
+    """Add a limit for CI, which has an hour at most and whose machine is at times half as fast."""
     what = "skip what has not begun by then, and take files in random order"
     parser.addoption(BEGIN_WITHIN, type=float, metavar="SECONDS", help=what)
 
 
 @pytest.hookimpl(tryfirst=True)  # before any fixture is made
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skip what begins too late; the summary says how many those are."""
+    """Skip tests that would start too late; the summary counts them."""
     seconds = item.config.getoption(BEGIN_WITHIN)
     if seconds is not None and time.monotonic() - BEGAN > seconds:
         pytest.skip(f"{BEGIN_WITHIN} {seconds:g}: no time was left")
@@ -76,7 +80,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """With several processes (`pytest -n 3`) a file's tests stay together, and so do all those of `TOGETHER`."""
+    """With several processes (`pytest -n 3`), keep a file's tests together, and all tests of a `TOGETHER` kind."""
     from xdist.scheduler import LoadScopeScheduling
 
     class Together(LoadScopeScheduling):
@@ -85,7 +89,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             return next((kind for kind, files in TOGETHER.items() if file.startswith(files)), file)
 
         def _assign_work_unit(self, node: Any) -> None:
-            if config.getoption(BEGIN_WITHIN) is not None:  # else the same tests would be skipped every time
+            if config.getoption(BEGIN_WITHIN) is not None:  # otherwise the same tests would be skipped every time
                 self.workqueue.move_to_end(random.choice(list(self.workqueue)), last=False)
             for kind in TOGETHER:
                 if kind in self.workqueue:
@@ -97,7 +101,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 @pytest.fixture(scope="session")
 def empty_folder(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Path]:
-    """An empty folder at every call: that of before while nothing was left there, since making one takes time."""
+    """Return an empty folder: the previous one if it is still empty, because making a folder takes time."""
     made = [tmp_path_factory.mktemp("empty")]
 
     def empty() -> Path:
@@ -110,7 +114,7 @@ def empty_folder(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Path]
 
 @pytest.fixture(scope="session", autouse=True)
 def away_from_the_checkout(empty_folder: Callable[[], Path]) -> Iterator[None]:
-    """An empty folder for what fixtures of a module do, too: a checkout may hold its user's `data` and `runs`."""
+    """An empty folder for fixtures of a module too, because a checkout may hold its user's `data` and `runs`."""
     started_in = Path.cwd()
     os.environ.pop("COLUMNS", None)  # pytest-xdist's processes have it, and then sentences would be wrapped in pipes
     os.chdir(empty_folder())
@@ -120,13 +124,15 @@ def away_from_the_checkout(empty_folder: Callable[[], Path]) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def own_working_directory(empty_folder: Callable[[], Path]) -> None:
-    """Every test begins in an empty folder, so none depends on where it was started or on what others left."""
+    """Start every test in an empty folder, so that no test depends on the starting folder or on files of other
+    tests.
+    """
     os.chdir(empty_folder())
 
 
-@pytest.hookimpl(tryfirst=True)  # before pytest leaves out what `-m` does not ask for
+@pytest.hookimpl(tryfirst=True)  # before pytest deselects tests by `-m`
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark as `thorough` all cases of a `quick` parametrized test but those that the mark names."""
+    """Mark as `thorough` all cases of a `quick` parametrized test except those that the mark names."""
     for item in items:
         for mark in item.iter_markers("quick"):
             case = item.name.partition("[")[2].removesuffix("]")
@@ -135,21 +141,23 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_configure() -> None:
-    """A shell that starts tests in the background has Ctrl-C ignored, which the programs under test would inherit.
+    """Restore Ctrl-C, which a shell that starts tests in the background ignores, and which programs under test would
+    inherit.
 
-    And every Ray that a test starts is set as a search's own: else its workers give way to all other tests.
+    Configure every Ray that a test starts like a search's, because its workers would otherwise yield to all other
+    tests.
     """
     for name, value in RAY_SETTINGS.items():
         os.environ.setdefault(name, value)
-    # What tests start finds this project and the tests' own models from any folder.
+    # Processes started by tests find this project and the tests' models from any folder.
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_finish() -> None:
-    """Runs of pure tests never import TensorFlow here; modules that need it have done so by now."""
+    """Without TensorFlow tests, never import TensorFlow; modules that need it have imported it by now."""
     if "tensorflow" in sys.modules:
-        from autosync.engine.servers import use_logical_devices
+        from autosync.engine.tensorflow.servers import use_logical_devices
 
         use_logical_devices(LOGICAL_DEVICES)

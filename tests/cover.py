@@ -1,4 +1,4 @@
-"""How much of what could be crossed is tested: `make test` meets every value, `make test-all` every combination."""
+"""Coverage of combinations: `make test` covers every value, `make test-all` every combination."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ __all__ = ["crossed", "thorough"]
 
 
 def thorough(value: Any) -> Any:
-    """A value of a parameter that only `make test-all` meets."""
+    """A value of a parameter that only `make test-all` covers."""
     return pytest.param(value, marks=pytest.mark.thorough)
 
 
 def crossed(*axes: Iterable[str]) -> list[Any]:
-    """Combinations of all values for `pytest.mark.parametrize`, all but a few of them marked `thorough`.
+    """Return combinations of all values for `pytest.mark.parametrize`, all but a few marked `thorough`.
 
-    Those few go through all axes at once, each from its start again when it is over, until the longest is.
+    Those few advance along all axes at once; a shorter axis starts again at its end, until the longest axis ends.
     """
     listed = [list(axis) for axis in axes]
     few = {tuple(axis[turn % len(axis)] for axis in listed) for turn in range(max(map(len, listed)))}
     return [
-        pytest.param(*each, id="-".join(each), marks=() if each in few else pytest.mark.thorough)
-        for each in product(*listed)
+        pytest.param(*combination, id="-".join(combination), marks=() if combination in few else pytest.mark.thorough)
+        for combination in product(*listed)
     ]

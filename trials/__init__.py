@@ -1,1 +1,1 @@
-"""One request in, one record out: trials, their back ends and workers, clusters stated, probed and emulated."""
+"""Trials: turns one request into one record, with back ends, workers, and clusters from files, probes or emulation."""

@@ -1,4 +1,4 @@
-"""Time as an object one is given: the wall's, or one made up for a test; and facts on the process that reads it."""
+"""Clocks as objects, a real and a fake one, and facts about the process that reads the clock."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from importlib import metadata
 from typing import Protocol
 
-from autosync.engine.version import ENGINE
+from autosync.engine.core.contract import Engine
+from autosync.engine.core.registry import engine_named, name_in_records
 from autosync.spec.record import ENGINE_IN_VERSIONS
 from autosync.version import VERSION
 
@@ -18,7 +19,7 @@ UNIT_SECONDS = 2.0**-30
 
 
 class Clock(Protocol):
-    """A clock, whose seconds only grow."""
+    """A monotonic clock."""
 
     def start_trial(self, strategy_digest: str) -> None:
         """Note that a trial of this strategy begins."""
@@ -48,10 +49,10 @@ class WallClock:
 
 @dataclass
 class FakeClock:
-    """A clock on which every reading takes a time drawn from the strategy's digest: same strategy, same times.
+    """A clock whose readings advance by times drawn from the strategy's digest: the same strategy gives the same times.
 
-    It lets a whole search be repeated exactly, on any machine and back end. Times are whole multiples of
-    2**-30 s, so that differences are exact and do not depend on when a trial begins.
+    A whole search can thus be repeated exactly on any machine and back end. Times are multiples of 2**-30 s, so that
+    differences are exact and do not depend on the start of a trial.
     """
 
     base_seconds: float = 0.01
@@ -71,28 +72,40 @@ class FakeClock:
         return self._units * UNIT_SECONDS
 
 
-LIBRARIES = ("tensorflow", "keras", "ray", "numpy")
+LIBRARIES = ("ray", "numpy")
+"""Distributions whose versions every record holds, in addition to those of its engine."""
 
 
 @dataclass(frozen=True)
 class Environment:
-    """Facts about the process that times steps, kept in every record."""
+    """Facts about the process that times steps, stored in every record."""
 
     host: str = ""
+    framework: str | None = None
+    """The name of the engine that times the steps; None for the default engine."""
     versions: dict[str, str] = field(default_factory=dict)
 
     @classmethod
-    def here(cls) -> Environment:
-        """The environment of this process, without libraries that are not installed."""
+    def here(cls, engine: Engine | None = None) -> Environment:
+        """Return the environment of this process, which runs `engine` (by default the engine of records that name
+        none).
+
+        Libraries that are not installed are omitted.
+        """
+        engine = engine or engine_named()
         versions = {
             "python": platform.python_version(),
-            ENGINE_IN_VERSIONS: str(ENGINE),
+            ENGINE_IN_VERSIONS: str(engine.version),
             "autosync": VERSION,
         }
-        for package in LIBRARIES:
+        for package in (*engine.packages, *LIBRARIES):
             try:
                 versions[package] = metadata.version(package)
             except metadata.PackageNotFoundError:
                 continue
         system = f"{platform.system()} {platform.release()}"
-        return cls(f"{platform.node()} ({platform.machine()}, {os.cpu_count()} cores, {system})", versions)
+        return cls(
+            f"{platform.node()} ({platform.machine()}, {os.cpu_count()} cores, {system})",
+            name_in_records(engine.name),
+            versions,
+        )

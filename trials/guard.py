@@ -1,12 +1,13 @@
-"""A guard: a small process that ends the descendants of this process if this process is killed.
+"""A guard: a small process that kills the descendants of this process if this process is killed.
 
 Processes that start inside `Guard.marks` inherit a mark in their environment, and so do their descendants under any
 parent. When the guarded process is gone, the guard kills every process with the mark.
 
-The guard can be killed as well. So there is a second line: a shell that waits for the end of a pipe, which the kernel
-closes with the guarded process, and then becomes another guard. Nothing in its command line looks like the first one.
+The guard can be killed as well. A second line of defence is therefore a shell that waits for the end of a pipe, which
+the kernel closes when the guarded process dies, and then becomes another guard. Its command line does not resemble that
+of the first guard.
 
-This file is also the guard's program, which Python runs by itself: it imports the standard library alone.
+This file is also the guard's program, which Python runs by itself, so it imports only the standard library.
 """
 
 import os
@@ -21,26 +22,28 @@ from pathlib import Path
 from typing import final
 
 MARKS = "AUTOSYNC_GUARDS"
-"""The marks of all guards that a process is subject to, with spaces between."""
+"""The environment variable with the marks of all guards of a process, separated by spaces."""
 
 LOOK_SECONDS = 1.0
-"""Seconds between the guard's looks at whether its process lives."""
+"""Seconds between the guard's checks of whether its process lives."""
 
 AGAIN_SECONDS, QUIET_LOOKS, PATIENCE_SECONDS = 0.2, 3, 60.0
-"""Seconds between looks for the mark, the looks in a row that must miss it, and the most seconds of looking."""
+"""Seconds between searches for the mark, the consecutive searches that must find none, and the longest search in
+seconds.
+"""
 
 SECOND_LINE = 'while read -r _; do :; done; exec "$AUTOSYNC_PYTHON" -I -S "$AUTOSYNC_SECOND" "$@"'
-"""The second line's script: its program stands in the environment, out of sight of a kill by name."""
+"""The script of the second line; its program is named in the environment, so that a kill by name does not match it."""
 
 
 @final
 class Guard:
-    """Guards this process from now on, until `end` or its death. There is no guard where processes have no /proc."""
+    """Guards this process until `end` or its death. On systems without /proc there is no guard."""
 
     def __init__(self, then: Sequence[str] = ()) -> None:
-        """`then` is a command to run at last, from the folder of this package and in this process's environment.
+        """`then` is a command to run last, from the folder of this package and in this process's environment.
 
-        It may run twice, so a second time must do no harm.
+        The command may run twice, so a second run must do no harm.
         """
         self._mark = uuid.uuid4().hex
         self._process: subprocess.Popen[bytes] | None = None
@@ -49,19 +52,19 @@ class Guard:
             return
         program = str(Path(__file__).resolve())
         words = [str(os.getpid()), self._mark, *then]
-        self._process = _started([sys.executable, "-I", "-S", program, "0", *words], subprocess.DEVNULL)
+        self._process = _start_guard([sys.executable, "-I", "-S", program, "0", *words], subprocess.DEVNULL)
         second = ["/bin/sh", "-c", SECOND_LINE, "sh", str(self._process.pid), *words]
-        self._second = _started(second, subprocess.PIPE, AUTOSYNC_PYTHON=sys.executable, AUTOSYNC_SECOND=program)
+        self._second = _start_guard(second, subprocess.PIPE, AUTOSYNC_PYTHON=sys.executable, AUTOSYNC_SECOND=program)
 
     def runs(self) -> bool:
         return self._process is not None and self._process.poll() is None
 
     @contextmanager
     def marks(self) -> Iterator[None]:
-        """Mark a block: processes that start in it bear the mark."""
+        """Mark the processes that start in the block."""
         before = {name: os.environ.get(name) for name in (MARKS, "SPT_NOENV")}
         os.environ[MARKS] = f"{before[MARKS] or ''} {self._mark}".strip()
-        os.environ["SPT_NOENV"] = "1"  # else Ray's processes write their titles over their environment
+        os.environ["SPT_NOENV"] = "1"  # otherwise Ray's processes overwrite their environment with their titles
         try:
             yield
         finally:
@@ -72,7 +75,7 @@ class Guard:
                     os.environ[name] = value
 
     def end(self) -> None:
-        """Guard no more; nothing that bears the mark is touched. A second call does no harm."""
+        """Stop guarding; processes with the mark live on. A second call does nothing."""
         for process in filter(None, (self._second, self._process)):
             process.kill()
             process.wait()
@@ -80,13 +83,13 @@ class Guard:
                 process.stdin.close()
 
 
-def _started(words: Sequence[str], stdin: int, **variables: str) -> subprocess.Popen[bytes]:
-    """Start a guard. It bears no mark: no guard ends another one, which has its own processes to end."""
+def _start_guard(words: Sequence[str], stdin: int, **variables: str) -> subprocess.Popen[bytes]:
+    """Start a guard without marks, because a guard must not end another guard, which has its own processes to end."""
     return subprocess.Popen(
         list(words),
         env={name: value for name, value in os.environ.items() if name != MARKS} | variables,
         cwd="/",
-        start_new_session=True,  # out of reach for Ctrl-C and for the end of a terminal
+        start_new_session=True,  # not reached by Ctrl-C and by the end of a terminal
         stdin=stdin,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -94,8 +97,8 @@ def _started(words: Sequence[str], stdin: int, **variables: str) -> subprocess.P
 
 
 @contextmanager
-def guarded(then: Sequence[str] = ()) -> Iterator[None]:
-    """Guard a block: processes that start in it end if this process is killed, and then `then` is run."""
+def guarding(then: Sequence[str] = ()) -> Iterator[None]:
+    """Guard a block: if this process is killed, processes that started in the block end, and then `then` is run."""
     guard = Guard(then)
     try:
         with guard.marks():
@@ -108,7 +111,7 @@ _guards: dict[int, Guard] = {}
 
 
 def guard_of_this_process() -> Guard:
-    """A guard that lives as long as this process; a fork gets its own."""
+    """Return a guard that lives as long as this process; a fork gets its own guard."""
     guard = _guards.get(os.getpid())
     if guard is None or not guard.runs():
         guard = _guards[os.getpid()] = Guard()
@@ -116,9 +119,10 @@ def guard_of_this_process() -> Guard:
 
 
 def main(first: str, guarded_pid: str, mark: str, *then: str) -> None:
-    """Wait until the process that started this one is gone, and its `first` guard if this is the second; then clean up.
+    """Wait until the process that started this guard is gone, and the `first` guard if this is the second; then clean
+    up.
 
-    `first` is the number of that guard, or 0.
+    `first` is the process id of the first guard, or 0.
     """
     while os.getppid() == int(guarded_pid):
         time.sleep(LOOK_SECONDS)
@@ -131,7 +135,9 @@ def main(first: str, guarded_pid: str, mark: str, *then: str) -> None:
 
 
 def _end_all(mark: bytes) -> None:
-    """Kill all processes with the mark, again until none is left: one may just have started another."""
+    """Kill all processes with the mark, repeatedly until none is left, because a process may just have started another
+    one.
+    """
     deadline, quiet = time.monotonic() + PATIENCE_SECONDS, 0
     while quiet < QUIET_LOOKS and time.monotonic() < deadline:
         marked = [int(pid) for pid in os.listdir("/proc") if pid.isdigit() and mark in _environment(pid)]
@@ -143,7 +149,7 @@ def _end_all(mark: bytes) -> None:
 
 
 def _environment(pid: str) -> bytes:
-    """The environment that a process was started with; empty when the process is gone or another user's."""
+    """Return the environment that a process was started with; empty if the process is gone or another user's."""
     try:
         return Path(f"/proc/{pid}/environ").read_bytes()
     except OSError:
@@ -151,7 +157,7 @@ def _environment(pid: str) -> bytes:
 
 
 def _command(pid: str) -> bytes:
-    """The command line of the process; empty when it is gone."""
+    """Return the command line of the process; empty if it is gone."""
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:

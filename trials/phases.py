@@ -1,4 +1,4 @@
-"""The phases of an emulated cluster whose links change: when each began, kept in a file that its nodes can read."""
+"""The phases of an emulated cluster whose links change: the start of each phase, in a file that the nodes can read."""
 
 import os
 from bisect import bisect_right
@@ -7,26 +7,32 @@ from pathlib import Path
 
 from autosync.files import write_atomically
 from autosync.spec import ClusterSpec, canonical_json, read_json
-from autosync.spec.codec import every
+from autosync.spec.codec import read_list
 
 VARIABLE = "AUTOSYNC_PHASES"
 """The environment variable that names the file on the nodes of an emulated cluster."""
 
 
 def write_begun(file: Path, begun: Sequence[float]) -> None:
-    """Write the seconds since 1970 at which phases began, the first with the cluster. Raises `WriteError`."""
+    """Write the start of each phase in seconds since 1970; the first is the start of the cluster.
+
+    Raises `WriteError`.
+    """
     write_atomically(file, canonical_json({"begun": list(begun)}))
 
 
 def read_begun(file: Path) -> tuple[float, ...]:
-    """When the phases until now began. Raises `OSError` where there is no file, and `SpecError` for another's."""
-    return every(read_json(file, "A list of phases"), "begun", float, "A list of phases")
+    """Return the start of each phase so far.
+
+    Raises `OSError` if the file is missing, and `SpecError` if it is not ours.
+    """
+    return read_list(read_json(file, "A list of phases"), "begun", float, "A list of phases")
 
 
 def phases_here(cluster: ClusterSpec, times: Iterable[float]) -> tuple[int, ...] | None:
-    """The phase that each of `times`, seconds since 1970, was in, from 0 on; None where links do not change.
+    """Return the phase at each of `times` (seconds since 1970), counted from 0; None if links do not change.
 
-    A change counts from when it was carried out.
+    A phase starts when its change has been carried out.
     """
     file = os.environ.get(VARIABLE)
     if not file or not cluster.changes:

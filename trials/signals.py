@@ -1,4 +1,4 @@
-"""Signals put off to a better moment: Ctrl-C, requests to end, a closed terminal."""
+"""Defers signals (Ctrl-C, requests to end, a closed terminal) to a safe moment."""
 
 import os
 import signal
@@ -12,13 +12,13 @@ from typing import final
 
 @contextmanager
 def ctrl_c_is_ignored() -> Iterator[None]:
-    """Ctrl-C takes no effect in the block, and never does in processes that are started in it.
+    """Ignore Ctrl-C in the block, and always in processes that start in the block.
 
-    A terminal sends Ctrl-C to all of them alike. Ray's would die one by one before they can be ended in order, and
-    some would stay.
+    A terminal sends Ctrl-C to all processes alike. Ray's processes would die one by one before they can be ended in
+    order, and some would remain.
     """
     if threading.current_thread() is not threading.main_thread():
-        yield  # Python lets the main thread alone decide on signals
+        yield  # in Python only the main thread can set signal handlers
         return
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
@@ -32,32 +32,34 @@ def ctrl_c_is_ignored() -> Iterator[None]:
 @final
 @dataclass
 class Ending:
-    """A request to end, as a block of `requests_end_as_ctrl_c` has received it. `number` is the signal's, 0 before."""
+    """A request to end, as received by a block of `requests_end_as_ctrl_c`."""
 
     number: int = 0
+    """The number of the signal; 0 before a signal."""
     waits: bool = False
+    """True if the signal arrived while Ctrl-C was ignored and must still be handled."""
 
     def interrupt(self, frame: FrameType | None) -> None:
-        """Do as Ctrl-C does at this moment; while Ctrl-C is ignored, note that this is still to be done."""
+        """Act like Ctrl-C now; while Ctrl-C is ignored, note that this is still to be done."""
         now = signal.getsignal(signal.SIGINT)
         self.waits = not callable(now)
         if callable(now):
             now(signal.SIGINT, frame)
 
     def status(self, status: int, interrupted: int) -> int:
-        """The exit status of a command that ended with `status`: shells add 128 to the number of a signal."""
+        """Return the exit status of a command that ended with `status`: shells add 128 to the number of a signal."""
         return 128 + self.number if self.number and status == interrupted else status
 
 
 _ending: Ending | None = None
-"""That of the block that this process is in."""
+"""The request to end of the current block; None outside of blocks."""
 
 
 @contextmanager
 def requests_end_as_ctrl_c() -> Iterator[Ending]:
-    """The first SIGTERM or SIGHUP in the block does as Ctrl-C does, and later ones do nothing.
+    """Let the first SIGTERM or SIGHUP in the block act like Ctrl-C, and ignore later ones.
 
-    A sender may repeat the first one, and a repetition must not cut the clean-up off. Under nohup SIGHUP stays ignored.
+    A sender may repeat the signal, and a repetition must not interrupt the clean-up. Under nohup, SIGHUP stays ignored.
     """
     global _ending
     before, _ending = _ending, Ending()
@@ -67,24 +69,24 @@ def requests_end_as_ctrl_c() -> Iterator[Ending]:
         if ending.number:
             return
         ending.number = number
-        _turn_dead_streams_away()
+        _discard_dead_output()
         ending.interrupt(frame)
 
     try:
-        with _handled_in_frame((signal.SIGTERM, signal.SIGHUP), receive):
+        with _handle_signals_in_frame((signal.SIGTERM, signal.SIGHUP), receive):
             yield ending
     finally:
         _ending = before
 
 
-def requested_end() -> int:
-    """The number of the signal that asked this process to end, 0 if none did."""
+def end_signal() -> int:
+    """Return the number of the signal that asked this process to end; 0 if there was none."""
     return 0 if _ending is None else _ending.number
 
 
 @contextmanager
 def handlers_stay() -> Iterator[None]:
-    """Handlers of SIGTERM and SIGHUP are after the block as before it: Ray, when it starts, puts its own there."""
+    """Restore the handlers of SIGTERM and SIGHUP after the block, because Ray installs its own when it starts."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -97,8 +99,10 @@ def handlers_stay() -> Iterator[None]:
                 signal.signal(number, handler)
 
 
-def _turn_dead_streams_away() -> None:
-    """Let output go nowhere where its terminal is gone: an error of the write would cut the command's end short."""
+def _discard_dead_output() -> None:
+    """Redirect output to nowhere if its terminal is gone, because a write error would interrupt the end of the
+    command.
+    """
     for stream in (1, 2):
         try:
             os.write(stream, b"")
@@ -110,10 +114,10 @@ def _turn_dead_streams_away() -> None:
 
 @contextmanager
 def ctrl_c_waits() -> Iterator[None]:
-    """Ctrl-C takes effect at the end of the block, and a second one at once.
+    """Delay Ctrl-C to the end of the block; a second Ctrl-C acts at once.
 
-    For blocks of a few seconds that leave processes behind when they are cut off, such as shutting Ray down. A forked
-    child that has yet to become another program prints no traceback in such a block.
+    For blocks of a few seconds that would leave processes behind if interrupted, such as shutting Ray down. A forked
+    child that has not yet become another program prints no traceback in such a block.
     """
     if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         yield
@@ -137,17 +141,17 @@ def ctrl_c_waits() -> Iterator[None]:
 
 @contextmanager
 def signals_go_to(receiver: Callable[[int], None]) -> Iterator[None]:
-    """Ctrl-C, requests to end and a closed terminal do no more in the block than tell `receiver` their number.
+    """Pass Ctrl-C, requests to end and a closed terminal to `receiver` as signal numbers, without any other effect.
 
-    Those that this process ignores (under nohup, say) stay ignored.
+    Signals that this process ignores, for example under nohup, stay ignored.
     """
-    with _handled((signal.SIGINT, signal.SIGTERM, signal.SIGHUP), receiver):
+    with _handle_signals((signal.SIGINT, signal.SIGTERM, signal.SIGHUP), receiver):
         yield
 
 
 @contextmanager
 def ending_unwinds() -> Iterator[None]:
-    """The first request to end or closed terminal in the block raises SystemExit, and later ones do nothing."""
+    """Raise SystemExit at the first request to end or closed terminal in the block, and ignore later ones."""
     seen: list[int] = []
 
     def unwind(number: int) -> None:
@@ -155,20 +159,22 @@ def ending_unwinds() -> Iterator[None]:
         if len(seen) == 1:
             raise SystemExit(128 + number)
 
-    with _handled((signal.SIGTERM, signal.SIGHUP), unwind):
+    with _handle_signals((signal.SIGTERM, signal.SIGHUP), unwind):
         yield
 
 
 @contextmanager
-def _handled(numbers: Sequence[int], receiver: Callable[[int], None]) -> Iterator[None]:
-    with _handled_in_frame(numbers, lambda number, _frame: receiver(number)):
+def _handle_signals(numbers: Sequence[int], receiver: Callable[[int], None]) -> Iterator[None]:
+    with _handle_signals_in_frame(numbers, lambda number, _frame: receiver(number)):
         yield
 
 
 @contextmanager
-def _handled_in_frame(numbers: Sequence[int], handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+def _handle_signals_in_frame(
+    numbers: Sequence[int], handler: Callable[[int, FrameType | None], None]
+) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
-        yield  # Python lets the main thread alone decide on signals
+        yield  # in Python only the main thread can set signal handlers
         return
 
     before = {number: signal.getsignal(number) for number in numbers}

@@ -1,16 +1,24 @@
-"""Baselines: strategies written by hand, where a search starts and what it must beat.
+"""Baselines: strategies written by hand, from which a search starts and which it must beat.
 
-Two of the original's builders are left out: RandomAxisPartitionAR (a random choice is no yardstick; the space cuts
-every axis) and MultinomialBytePS (its weights by bandwidth come to `byteps` on equal links). All of these lose nothing:
-what Horovod or others compress to 16 bits changes the numbers that training follows, and is no yardstick for the rest.
+Two builders of AutoDist are left out: RandomAxisPartitionAR, because a random choice is no yardstick and the space cuts
+every axis, and MultinomialBytePS, because on equal links its weights by bandwidth equal `byteps`. All baselines are
+lossless. Compression to 16 bits, as in Horovod, changes the numbers of training, so it is no yardstick for lossless
+strategies.
 """
 
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from autosync.baselines.ddp import DDP_BASELINES
 from autosync.baselines.decisions import Baseline, different_strategies
 from autosync.baselines.mixed import byteps, parallax, poseidon
-from autosync.baselines.reduced import all_reduce_25mb, all_reduce_64mb, all_reduce_per_variable, partitioned_all_reduce
+from autosync.baselines.priority import PRIORITY_BASELINES
+from autosync.baselines.reduced import (
+    all_reduce_25mb,
+    all_reduce_64mb,
+    all_reduce_per_variable,
+    partitioned_all_reduce,
+)
 from autosync.baselines.served import (
     balanced_parameter_server,
     parameter_server,
@@ -18,7 +26,16 @@ from autosync.baselines.served import (
     uneven_parameter_server,
 )
 
-__all__ = ["BASELINES", "FRAMEWORK_DEFAULTS", "Baseline", "different_strategies"]
+__all__ = [
+    "BASELINES",
+    "DDP_BASELINES",
+    "FRAMEWORK_DEFAULTS",
+    "PRIORITY_BASELINES",
+    "Baseline",
+    "baselines_for",
+    "different_strategies",
+    "is_default",
+]
 
 BASELINES: Mapping[str, Baseline] = MappingProxyType(
     {
@@ -35,11 +52,36 @@ BASELINES: Mapping[str, Baseline] = MappingProxyType(
         "poseidon": poseidon,
     }
 )
-"""Every baseline by name: parameter servers, all-reduce, and mixtures. The order is that of tables."""
+"""Every baseline by name: parameter servers, all-reduce, and mixtures, in the order of tables."""
 
-FRAMEWORK_DEFAULTS = MappingProxyType({"all_reduce_25mb": "PyTorch's 25 MB", "all_reduce_64mb": "Horovod's 64 MB"})
-"""Baselines with the default bucket size of a framework, and that size in words.
+FRAMEWORK_DEFAULTS = MappingProxyType(
+    {
+        "ddp": "PyTorch's DistributedDataParallel itself, with its default settings",
+        "all_reduce_25mb": "PyTorch's 25 MB buckets on autosync's own ring",
+        "all_reduce_64mb": "Horovod's 64 MB buckets on autosync's own ring",
+    }
+)
+"""Baselines with the defaults of a framework, and these defaults in words.
 
-Only the sizes are the framework's. The buckets go by autosync's own ring, and PyTorch's DistributedDataParallel itself
-can be a few per cent faster.
+On autosync's own ring, only the bucket sizes are the framework's.
 """
+
+
+def is_default(label: str, framework: str | None) -> bool:
+    """Whether the baseline `label` counts as the default of the engine `framework`.
+
+    On PyTorch that is DistributedDataParallel itself. TensorFlow's engine cannot carry out the framework's own
+    all-reduce on CPUs, so the default bucket sizes stand for it.
+    """
+    return label == "ddp" if framework == "pytorch" else label in FRAMEWORK_DEFAULTS
+
+
+def baselines_for(framework: str) -> Mapping[str, Baseline]:
+    """The baselines that the engine `framework`, or the framework itself, can carry out on CPUs.
+
+    Steps that overlap with the next forward pass also need a model that the engine does so with; see `Engine.refusals`.
+    """
+    if framework != "pytorch":
+        return BASELINES
+    first = dict(list(DDP_BASELINES.items())[:1])  # a short search reaches the first baselines only
+    return {**first, **BASELINES, **PRIORITY_BASELINES, **DDP_BASELINES}

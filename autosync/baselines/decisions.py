@@ -1,9 +1,10 @@
-"""Decisions per variable made into a strategy, as every baseline ends."""
+"""Builds the strategy of a baseline from its decisions per variable."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeAlias
 
 from autosync.spec import (
+    MOST_SHARDS,
     ClusterSpec,
     ModelSpec,
     Partition,
@@ -17,14 +18,14 @@ from autosync.spec import (
 )
 
 Baseline: TypeAlias = Callable[[ModelSpec, ClusterSpec], Strategy]
-"""A baseline: a strategy written by hand for any model and cluster. It is deterministic."""
+"""A deterministic function that builds the baseline's strategy for any model and cluster."""
 
 Cuts: TypeAlias = Mapping[str, Partition]
-"""How variables are cut, by name; those left out stay whole."""
+"""Cuts of variables by name; variables without an entry stay whole."""
 
 
 def variables_in_ready_order(model: ModelSpec) -> list[Variable]:
-    """The model's variables, the one whose gradient is ready first in front."""
+    """The model's variables in the order in which their gradients are ready."""
     return sorted(model.variables, key=lambda variable: variable.ready_order)
 
 
@@ -39,7 +40,7 @@ def shard_bytes(variable: Variable, cut: Partition | None) -> list[int]:
 def strategy_of(
     model: ModelSpec, cluster: ClusterSpec, shards: Mapping[str, list[Synchronizer]], cuts: Cuts | None = None
 ) -> Strategy:
-    """The canonical strategy on all replicas: for each variable, by name, its cut and one synchronizer a shard."""
+    """The canonical strategy on all replicas, from the shards' synchronizers and the cuts of variables, by name."""
     variables = tuple(
         VariableStrategy(variable.name, tuple(shards[variable.name]), (cuts or {}).get(variable.name))
         for variable in model.variables
@@ -50,7 +51,7 @@ def strategy_of(
 def different_strategies(
     baselines: Mapping[str, Baseline], model: ModelSpec, cluster: ClusterSpec
 ) -> dict[str, Strategy]:
-    """Those of `baselines` that fit, in their order; of some that make the same decisions, only the first."""
+    """The strategies of `baselines` that fit, in order; only the first of several that make the same decisions."""
     first: dict[str, tuple[str, Strategy]] = {}
     for name, baseline in baselines.items():
         strategy = baseline(model, cluster)
@@ -60,16 +61,32 @@ def different_strategies(
 
 
 MIN_SHARD_BYTES = 65_536
-"""Bytes of a shard that is worth cutting: a smaller one takes as long to ask for as to send, 50 us at 10 Gbit/s."""
+"""The least bytes of a shard: a smaller one takes longer to request than to send, which is 50 us at 10 Gbit/s."""
 
 
-def even_shards(variable: Variable, servers: int) -> int:
-    """One shard a server along axis 0, but none under `MIN_SHARD_BYTES` or a row; 1 leaves the variable whole."""
+def equal_shards(variable: Variable, servers: int) -> int:
+    """The number of equal shards along axis 0: one per server, but each at least `MIN_SHARD_BYTES` and one row.
+
+    1 leaves the variable whole.
+    """
     rows = variable.shape[0] if variable.shape else 1
     return max(1, min(servers, rows, variable.bytes // MIN_SHARD_BYTES))
 
 
 def cuts_by_servers(variables: Iterable[Variable], cluster: ClusterSpec) -> Cuts:
-    """`even_shards` along axis 0 for each variable that is worth cutting."""
-    counts = {variable.name: even_shards(variable, len(cluster.server_devices)) for variable in variables}
+    """Cuts into `equal_shards` along axis 0 for each variable that gives more than one shard."""
+    counts = {variable.name: equal_shards(variable, len(cluster.server_devices)) for variable in variables}
     return {name: Partition(0, count) for name, count in counts.items() if count > 1}
+
+
+def cuts_into_parts(variables: Iterable[Variable], part_bytes: int) -> Cuts:
+    """Cuts into parts of about `part_bytes`, in whole rows of axis 0, or of the longest axis if axis 0 is too short."""
+    cuts = {}
+    for variable in variables:
+        parts, axis = -(-variable.bytes // part_bytes), 0
+        if not variable.sparse and variable.shape and variable.shape[0] < parts:
+            axis = variable.shape.index(max(variable.shape))
+        shards = min(parts, variable.shape[axis] if variable.shape else 1, MOST_SHARDS)
+        if shards > 1:
+            cuts[variable.name] = Partition(axis, shards)
+    return cuts

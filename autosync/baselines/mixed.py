@@ -1,14 +1,12 @@
 """Strategies that all-reduce some variables and keep others on servers."""
 
-from autosync.baselines.decisions import strategy_of, variables_in_ready_order
-from autosync.baselines.reduced import FUSION_THRESHOLD_BYTES, bucketed, buckets_of
-from autosync.baselines.served import balanced_by_bytes
+from autosync.baselines.decisions import cuts_into_parts, strategy_of, variables_in_ready_order
+from autosync.baselines.reduced import FUSION_THRESHOLD_BYTES, assign_buckets, buckets_of
+from autosync.baselines.served import balance_by_bytes
 from autosync.spec import (
-    MOST_SHARDS,
     AllReduce,
     ClusterSpec,
     ModelSpec,
-    Partition,
     Strategy,
     SufficientFactors,
     Synchronizer,
@@ -17,25 +15,25 @@ from autosync.spec import (
 
 
 def parallax(model: ModelSpec, cluster: ClusterSpec) -> Strategy:
-    """Sparse variables on the servers with the least bytes; dense ones all-reduced in buckets of at most 64 MB.
+    """Sparse variables on the servers with the least bytes; dense variables all-reduced in buckets of at most 64 MB.
 
-    Source: Kim et al., "Parallax: Sparsity-aware Data Parallel Training of Deep Neural Networks", EuroSys 2019, as
-    AutoDist's `Parallax` builder has it: sparse variables stay whole and go over the servers by bytes. Dense gradients
-    go in Horovod's 64 MB buckets, which the paper builds on; AutoDist groups 128 variables instead.
+    Source: Kim et al., "Parallax: Sparsity-aware Data Parallel Training of Deep Neural Networks", EuroSys 2019, like
+    AutoDist's `Parallax` builder: sparse variables stay whole and are balanced over the servers by bytes. Dense
+    gradients use Horovod's 64 MB buckets, on which the paper builds; AutoDist groups 128 variables instead.
     """
     sparse = [variable for variable in model.variables if variable.sparse]
     dense = [variable for variable in variables_in_ready_order(model) if not variable.sparse]
-    shards = balanced_by_bytes(sparse, cluster, {}) | bucketed(dense, buckets_of(FUSION_THRESHOLD_BYTES))
+    shards = balance_by_bytes(sparse, cluster, {}) | assign_buckets(dense, buckets_of(FUSION_THRESHOLD_BYTES))
     return strategy_of(model, cluster, shards)
 
 
 def poseidon(model: ModelSpec, cluster: ClusterSpec) -> Strategy:
-    """Factors of each matrix worth it; all else as `balanced_parameter_server`, which this is without such matrices.
+    """Sufficient factors for each matrix with which they save bytes; other variables as in `balanced_parameter_server`.
 
     Source: Zhang et al., "Poseidon: An Efficient Communication Architecture for Distributed Deep Learning on GPU
-    Clusters", USENIX ATC 2017, as AutoDist's `Poseidon` builder has it. With W workers and S servers, the M x N
-    gradient of a dense layer, the product of K rows of factors, is broadcast as factors where (the paper's equation
-    for its best scheme)
+    Clusters", USENIX ATC 2017, like AutoDist's `Poseidon` builder. With W workers and S servers, the M x N gradient of
+    a dense layer, the product of K rows of factors, is broadcast as factors if (the paper's equation for its best
+    scheme)
 
         2 K (W - 1) (M + N) <= 2 M N (S + W - 2) / S.
     """
@@ -44,7 +42,7 @@ def poseidon(model: ModelSpec, cluster: ClusterSpec) -> Strategy:
     shards: dict[str, list[Synchronizer]] = {
         variable.name: [AllReduce(group, compressor=SufficientFactors())] for group, variable in enumerate(broadcast)
     }
-    return strategy_of(model, cluster, shards | balanced_by_bytes(served, cluster, {}))
+    return strategy_of(model, cluster, shards | balance_by_bytes(served, cluster, {}))
 
 
 def _fewer_as_factors(variable: Variable, cluster: ClusterSpec) -> bool:
@@ -61,30 +59,19 @@ PART_BYTES = 4_096_000
 def byteps(model: ModelSpec, cluster: ClusterSpec) -> Strategy:
     """Every variable in parts of about 4 MB, in ready order, each on the server with the least bytes.
 
-    The source is Jiang et al., "A Unified Architecture for Accelerating Distributed DNN Training in Heterogeneous
-    GPU/CPU Clusters", OSDI 2020: tensors are cut into parts of `BYTEPS_PARTITION_BYTES` = 4 096 000 bytes, spread over
-    all servers, and moved between machines once a machine. The original cuts the flat tensor and hashes parts to
-    servers; here parts are whole rows (of the longest axis, where axis 0 is too short) and go to the server with the
-    least bytes. The copy a machine keeps for its replicas is a local copy.
+    Source: Jiang et al., "A Unified Architecture for Accelerating Distributed DNN Training in Heterogeneous GPU/CPU
+    Clusters", OSDI 2020: tensors are cut into parts of `BYTEPS_PARTITION_BYTES` = 4 096 000 bytes, spread over all
+    servers, and sent to each machine once. The original cuts the flat tensor and hashes parts to servers; here parts
+    are whole rows (of the longest axis if axis 0 is too short) and go to the server with the least bytes. The copy that
+    a machine keeps for its replicas is a local copy.
     """
-    cuts = {variable.name: cut for variable in model.variables if (cut := _cut(variable)) is not None}
+    cuts = cuts_into_parts(model.variables, PART_BYTES)
     ordered = variables_in_ready_order(model)
-    shards = balanced_by_bytes(ordered, cluster, cuts, local_copy=_nodes_share_copies(cluster))
+    shards = balance_by_bytes(ordered, cluster, cuts, local_copy=_nodes_share_copies(cluster))
     return strategy_of(model, cluster, shards, cuts)
 
 
-def _cut(variable: Variable) -> Partition | None:
-    parts = -(-variable.bytes // PART_BYTES)
-    if parts == 1:
-        return None
-    axis = 0
-    if not variable.sparse and variable.shape[0] < parts:
-        axis = variable.shape.index(max(variable.shape))
-    shards = min(parts, variable.shape[axis], MOST_SHARDS)
-    return Partition(axis, shards) if shards > 1 else None
-
-
 def _nodes_share_copies(cluster: ClusterSpec) -> bool:
-    """Whether there are other nodes to fetch from, and some node has several replicas to share what it fetched."""
+    """Whether the cluster has several nodes, and a node with several replicas that can share a local copy."""
     nodes = [device.node for device in cluster.replica_devices]
     return len(cluster.nodes) > 1 and len(set(nodes)) < len(nodes)

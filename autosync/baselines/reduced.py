@@ -1,26 +1,24 @@
-"""Strategies that all-reduce everything, in buckets filled in the order in which gradients become ready."""
+"""Strategies that all-reduce all variables, in buckets filled in the order in which gradients become ready."""
 
 from collections.abc import Callable, Iterable
 from itertools import count
 from typing import TypeAlias
 
 from autosync.baselines.decisions import Cuts, cuts_by_servers, shard_bytes, strategy_of, variables_in_ready_order
-from autosync.spec import AllReduce, ClusterSpec, ModelSpec, Strategy, Synchronizer, Variable
-
-MEGABYTE = 1 << 20
-"""PyTorch and Horovod count bucket sizes in units of 1 048 576 bytes."""
+from autosync.spec import AllReduce, ClusterSpec, DDPSettings, ModelSpec, Strategy, Synchronizer, Variable
+from autosync.spec.ddp import MEBIBYTE
 
 Full: TypeAlias = Callable[[int, list[int], int], bool]
-"""(index of the bucket among those of its dtype, bytes of its shards, bytes of the next shard) -> start a new one?"""
+"""(index of the bucket within its dtype, bytes of its shards, bytes of the next shard) -> start a new bucket?"""
 
 
-def bucketed(
+def assign_buckets(
     variables: Iterable[Variable], full: Full, cuts: Cuts | None = None, algorithm: str = "ring"
 ) -> dict[str, list[Synchronizer]]:
-    """An all-reduce group for every shard of `variables`, which are given in ready order.
+    """Assign every shard of `variables`, which are in ready order, to an all-reduce group.
 
-    Each dtype fills buckets of its own, and a sparse variable has a group to itself: its rows are gathered, not added,
-    whatever the algorithm.
+    Each dtype fills separate buckets. A sparse variable has its own group, because any algorithm gathers its rows
+    instead of adding them.
     """
     groups = count()
     opened: dict[str, list[tuple[int, list[int]]]] = {}
@@ -44,58 +42,58 @@ def bucketed(
 def all_reduce_25mb(model: ModelSpec, cluster: ClusterSpec) -> Strategy:
     """Every variable all-reduced, in ready order: a bucket of 1 MB, then buckets of 25 MB, for each dtype.
 
-    The bucket sizes are those of PyTorch's DistributedDataParallel (Li et al., "PyTorch Distributed: Experiences on
-    Accelerating Data Parallel Training", VLDB 2020): `bucket_cap_mb=25`, after a first bucket of 1 MB so that
-    communication starts early. A bucket closes once it has reached its size, which part of a gradient may exceed.
+    The bucket sizes are the defaults of PyTorch's DistributedDataParallel (`DDPSettings`). A bucket closes once it
+    reaches its size, so its last gradient may exceed the size.
     """
-    return strategy_of(model, cluster, bucketed(variables_in_ready_order(model), _full))
+    return strategy_of(model, cluster, assign_buckets(variables_in_ready_order(model), _full))
 
 
 def _full(index: int, held_bytes: list[int], next_bytes: int) -> bool:
     del next_bytes
-    return sum(held_bytes) >= (25 if index else 1) * MEGABYTE
+    return DDPSettings().is_full(index, sum(held_bytes))
 
 
-FUSION_THRESHOLD_BYTES = 64 * MEGABYTE
+FUSION_THRESHOLD_BYTES = 64 * MEBIBYTE
 
 
 def all_reduce_64mb(model: ModelSpec, cluster: ClusterSpec) -> Strategy:
     """Every variable all-reduced, in ready order, in buckets of at most 64 MB for each dtype.
 
     The bucket size is that of Horovod's tensor fusion (Sergeev and Del Balso, "Horovod: fast and easy distributed deep
-    learning in TensorFlow", arXiv:1802.05799), whose published threshold is 64 MB: a bucket never exceeds it, unless by
-    a single gradient that does so alone. Horovod also closes a bucket when its cycle time is up; time is no part of a
-    strategy.
+    learning in TensorFlow", arXiv:1802.05799), whose published threshold is 64 MB: only a bucket of a single large
+    gradient exceeds it. Horovod also closes a bucket after its cycle time; a strategy cannot express time.
     """
-    return strategy_of(model, cluster, bucketed(variables_in_ready_order(model), buckets_of(FUSION_THRESHOLD_BYTES)))
+    return strategy_of(
+        model, cluster, assign_buckets(variables_in_ready_order(model), buckets_of(FUSION_THRESHOLD_BYTES))
+    )
 
 
 def buckets_of(most_bytes: int) -> Full:
-    """Buckets of at most `most_bytes`, or of one larger shard; with 0, each shard has its own."""
+    """Buckets of at most `most_bytes`, or of a single larger shard; with 0, each shard has its own bucket."""
     return lambda _index, held_bytes, next_bytes: sum(held_bytes) + next_bytes > most_bytes
 
 
 def all_reduce_per_variable(model: ModelSpec, cluster: ClusterSpec) -> Strategy:
-    """Every variable all-reduced in a bucket of its own.
+    """Every variable all-reduced in its own bucket.
 
-    Data-parallel training does this before fusion is added (Horovod with a fusion threshold of 0): it has the most
-    overlap with the backward pass, and the most messages.
+    This is data-parallel training without tensor fusion (Horovod with a fusion threshold of 0). It has the most overlap
+    with the backward pass, and the most messages.
     """
-    return strategy_of(model, cluster, bucketed(variables_in_ready_order(model), buckets_of(0)))
+    return strategy_of(model, cluster, assign_buckets(variables_in_ready_order(model), buckets_of(0)))
 
 
 CHUNK_SHARDS = 128
 
 
 def partitioned_all_reduce(model: ModelSpec, cluster: ClusterSpec) -> Strategy:
-    """Dense variables cut along axis 0 by servers, all-reduced in ready order in buckets of 128 shards a dtype.
+    """Dense variables cut along axis 0 by servers, all-reduced in ready order in buckets of 128 shards of one dtype.
 
-    This is AutoDist's `PartitionedAR` builder (`chunk_size=128` shards a group), with another count of shards: the
-    original cuts axis 0 into its smallest divisor, see `partitioned_parameter_server`. Here big variables are cut into
-    a shard a server; sparse ones stay whole, since a gather of rows gains nothing by a cut.
+    This is AutoDist's `PartitionedAR` builder (`chunk_size=128` shards per group), with another count of shards: the
+    original cuts axis 0 into its smallest divisor; see `partitioned_parameter_server`. Here big variables are cut into
+    one shard per server. Sparse variables stay whole, because a gather of rows gains nothing from a cut.
     """
     cuts = cuts_by_servers([variable for variable in model.variables if not variable.sparse], cluster)
-    return strategy_of(model, cluster, bucketed(variables_in_ready_order(model), _has_enough_shards, cuts), cuts)
+    return strategy_of(model, cluster, assign_buckets(variables_in_ready_order(model), _has_enough_shards, cuts), cuts)
 
 
 def _has_enough_shards(index: int, held_bytes: list[int], next_bytes: int) -> bool:

@@ -1,17 +1,17 @@
-"""Strategies that keep everything on parameter servers, and the greedy placement that most of them use."""
+"""Strategies that keep all variables on parameter servers, and the greedy placement that most of them use."""
 
 from collections.abc import Iterable
 
-from autosync.baselines.decisions import MIN_SHARD_BYTES, Cuts, cuts_by_servers, even_shards, shard_bytes, strategy_of
+from autosync.baselines.decisions import MIN_SHARD_BYTES, Cuts, cuts_by_servers, equal_shards, shard_bytes, strategy_of
 from autosync.spec import ClusterSpec, Lightest, ModelSpec, ParameterServer, Partition, Strategy, Synchronizer, Variable
 
 
-def balanced_by_bytes(
+def balance_by_bytes(
     variables: Iterable[Variable], cluster: ClusterSpec, cuts: Cuts, local_copy: bool = False
 ) -> dict[str, list[Synchronizer]]:
-    """A server for every shard of `variables`, taken in the order given; the first server wins a tie.
+    """Place every shard of `variables`, in order, on the server with the least bytes; the first server wins a tie.
 
-    A variable counts with all its bytes, sparse or not. Sparse variables never get a local copy.
+    A sparse variable also counts with all its bytes. Sparse variables never get a local copy.
     """
     loads = {str(device): 0 for device in cluster.server_devices}
     lightest = Lightest(list(loads), loads)
@@ -28,8 +28,8 @@ def balanced_by_bytes(
 def parameter_server(model: ModelSpec, cluster: ClusterSpec) -> Strategy:
     """Every variable whole on the cluster's first server.
 
-    AutoDist's `PS` builder, after Li et al., "Scaling Distributed Machine Learning with the Parameter Server", OSDI
-    2014.
+    This is AutoDist's `PS` builder, after Li et al., "Scaling Distributed Machine Learning with the Parameter Server",
+    OSDI 2014.
     """
     first = ParameterServer(str(cluster.server_devices[0]))
     return strategy_of(model, cluster, {variable.name: [first] for variable in model.variables})
@@ -38,36 +38,38 @@ def parameter_server(model: ModelSpec, cluster: ClusterSpec) -> Strategy:
 def balanced_parameter_server(model: ModelSpec, cluster: ClusterSpec) -> Strategy:
     """Place each variable, in graph order, on the server that holds the least bytes so far.
 
-    AutoDist's `PSLoadBalancing` builder and its default; the same rule as TensorFlow's `GreedyLoadBalancingStrategy`.
+    This is AutoDist's `PSLoadBalancing` builder, its default, and the rule of TensorFlow's
+    `GreedyLoadBalancingStrategy`.
     """
-    return strategy_of(model, cluster, balanced_by_bytes(model.variables, cluster, {}))
+    return strategy_of(model, cluster, balance_by_bytes(model.variables, cluster, {}))
 
 
 def partitioned_parameter_server(model: ModelSpec, cluster: ClusterSpec) -> Strategy:
     """Big variables cut along axis 0 by servers; each shard, in graph order, on the server with the least bytes.
 
-    This is AutoDist's `PartitionedPS` builder, with another count of shards. The original cuts axis 0 into its
-    smallest divisor of at least 2, whatever the size: 30 522 rows into 2 shards however many servers there are, and a
-    prime 138 493 rows into 138 493. Here a variable is cut into a shard a server, uneven if need be, where these are
-    worth a message.
+    This is AutoDist's `PartitionedPS` builder, with another count of shards. The original cuts axis 0 into its smallest
+    divisor of at least 2, for any size: 30 522 rows into 2 shards for any number of servers, and a prime 138 493 rows
+    into 138 493. Here a variable is cut into one shard per server, uneven if necessary, if shards are worth a message.
     """
     cuts = cuts_by_servers(model.variables, cluster)
-    return strategy_of(model, cluster, balanced_by_bytes(model.variables, cluster, cuts), cuts)
+    return strategy_of(model, cluster, balance_by_bytes(model.variables, cluster, cuts), cuts)
 
 
 def uneven_parameter_server(model: ModelSpec, cluster: ClusterSpec) -> Strategy:
     """Big variables cut unevenly along axis 0; each shard, in graph order, on the server with the least bytes.
 
     This is AutoDist's `UnevenPartitionedPS` builder: the smallest count of at least 2 that does not divide axis 0. The
-    original puts no bound on it and cuts every variable; here it is at most twice the servers (else a shard a server),
-    and only variables worth cutting are cut.
+    original cuts every variable, without a bound on the count. Here the count is at most twice the number of servers
+    (otherwise, one shard per server), and only variables whose shards are large enough are cut.
     """
-    counts = {variable.name: _uneven_shards(variable, len(cluster.server_devices)) for variable in model.variables}
+    counts = {
+        variable.name: _smallest_nondivisor(variable, len(cluster.server_devices)) for variable in model.variables
+    }
     cuts = {name: Partition(0, count) for name, count in counts.items() if count > 1}
-    return strategy_of(model, cluster, balanced_by_bytes(model.variables, cluster, cuts), cuts)
+    return strategy_of(model, cluster, balance_by_bytes(model.variables, cluster, cuts), cuts)
 
 
-def _uneven_shards(variable: Variable, servers: int) -> int:
+def _smallest_nondivisor(variable: Variable, servers: int) -> int:
     rows = variable.shape[0] if variable.shape else 1
     most = min(2 * servers, rows, variable.bytes // MIN_SHARD_BYTES)
-    return next((count for count in range(2, most + 1) if rows % count), even_shards(variable, servers))
+    return next((count for count in range(2, most + 1) if rows % count), equal_shards(variable, servers))

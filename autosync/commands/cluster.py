@@ -1,4 +1,4 @@
-"""The command `autosync cluster`: cluster files checked, shown, described, and converted."""
+"""The command `autosync cluster`: checks, shows, describes and converts cluster files."""
 
 import json
 from functools import partial
@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from autosync.commands.shell import SETTINGS, run_command
+from autosync.commands.values import FILE, complete_cluster_file
 from autosync.terminal import emit, say_all
 from autosync.words.cluster import cluster_lines, route_lines
 from trials.cluster.file import ClusterFile, read_cluster_file
@@ -18,7 +19,7 @@ from trials.cluster.resource_spec import cluster_file_text
 def command(context: click.Context) -> None:
     """Cluster files: YAML that states a cluster's nodes, racks and links."""
     if context.invoked_subcommand is None:
-        raise click.UsageError("Say what to do: schema, show FILE, or import FILE; --help tells more.")
+        raise click.UsageError("Name a subcommand: schema, show FILE, or import FILE; see --help.")
 
 
 @command.command("schema")
@@ -28,7 +29,7 @@ def schema_command() -> None:
 
 
 @command.command("show")
-@click.argument("file", type=Path)
+@click.argument("file", type=FILE, shell_complete=complete_cluster_file)
 def show_command(file: Path) -> None:
     """Check the cluster file FILE, and print its nodes, links and routes."""
     cluster = read_cluster_file(file)
@@ -36,9 +37,9 @@ def show_command(file: Path) -> None:
 
 
 @command.command("import")
-@click.argument("file", type=Path)
+@click.argument("file", type=FILE)
 def import_command(file: Path) -> None:
-    """Print the cluster file that says what FILE does, a resource_spec.yml of AutoDist."""
+    """Convert FILE, a resource_spec.yml of AutoDist, and print the cluster file."""
     emit(cluster_file_text(file), nl=False)
 
 

@@ -1,4 +1,4 @@
-"""The command `autosync emulate`: make, look at, use, break and remove an emulated cluster."""
+"""The command `autosync emulate`: makes, shows, uses, breaks and removes an emulated cluster."""
 
 import sys
 from collections.abc import Callable
@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from autosync.commands.shell import INTERRUPTED, SETTINGS, run_command
+from autosync.commands.values import FILE, complete_cluster_file
 from autosync.errors import ClusterError
 from autosync.terminal import say, say_all
 from trials.cluster.racks import parse_rate, star_of
@@ -15,13 +16,13 @@ from trials.emulate import faults
 from trials.emulate.hosts import run_inside
 from trials.emulate.in_use import in_use
 from trials.emulate.lifecycle import Emulated, down, find, up
-from trials.emulate.ordinary import begin_as_root
 from trials.emulate.requirements import check_outside
+from trials.emulate.rootless import begin_as_root
 from trials.emulate.state import names_there_are, read_state
 from trials.emulate.status import status_lines
-from trials.guard import guarded
+from trials.guard import guarding
 
-name_option = click.option("--name", default="net", show_default=True, help="Which emulated cluster.")
+name_option = click.option("--name", default="net", show_default=True, help="Name of the emulated cluster.")
 
 
 @click.group("emulate", context_settings=SETTINGS)
@@ -30,10 +31,10 @@ def command() -> None:
 
 
 @command.command("up")
-@click.argument("file", required=False, type=Path)
+@click.argument("file", required=False, type=FILE, shell_complete=complete_cluster_file)
 @click.option("--nodes", type=click.IntRange(1), help="Nodes of a star.  [default: 4]")
-@click.option("--link", help="Rate of each of its links, such as 200mbit or 1.5gbit.  [default: 1gbit]")
-@click.option("--no-ray", is_flag=True, help="Make the network and its hosts, and start no Ray on them.")
+@click.option("--link", help="Rate of each link of the star, such as 200mbit or 1.5gbit.  [default: 1gbit]")
+@click.option("--no-ray", is_flag=True, help="Make the network and its hosts without starting Ray on them.")
 @name_option
 def up_command(file: Path | None, nodes: int | None, link: str | None, no_ray: bool, name: str) -> int:
     """Make an emulated cluster: the one described in FILE, or a star of like nodes."""
@@ -60,8 +61,12 @@ def status_command(name: str) -> None:
 
 
 @command.command("down")
-@click.option("--if-orphaned", is_flag=True, help="Only one that a command made for itself, if that was killed.")
-@click.option("--yes", is_flag=True, help="Remove one that a command runs on without asking; the command ends with it.")
+@click.option(
+    "--if-orphaned", is_flag=True, help="Remove the cluster only if a command made it for itself and was killed."
+)
+@click.option(
+    "--yes", is_flag=True, help="Do not ask before removing a cluster on which a command runs; the command ends too."
+)
 @name_option
 def down_command(name: str, if_orphaned: bool, yes: bool) -> None:
     """Remove an emulated cluster, or its remains after a crash."""
@@ -75,31 +80,31 @@ def down_command(name: str, if_orphaned: bool, yes: bool) -> None:
 
 @command.command("exec", context_settings={"ignore_unknown_options": True})
 @click.argument("argv", nargs=-1, required=True, type=click.UNPROCESSED)
-@click.option("--node", help="Where to run it.  [default: the head]")
+@click.option("--node", help="Node on which to run the command.  [default: the head]")
 @name_option
 def exec_command(argv: tuple[str, ...], node: str | None, name: str) -> int:
     """Run a command on a node, such as: exec -- autosync tune --model bert."""
-    found = _found(name)
-    host = found.host(node) if node else found.hosts[0]
+    cluster = _found(name)
+    host = cluster.host(node) if node else cluster.hosts[0]
     try:
-        with guarded():
+        with guarding():
             return run_inside(host, argv)
     except FileNotFoundError:
-        raise ClusterError(f"There is no command {argv[0]!r} to run; give one that is on the PATH.") from None
+        raise ClusterError(f"The command {argv[0]!r} does not exist; name a command on the PATH.") from None
 
 
 @command.group("fault")
 def fault_group() -> None:
-    """Let something happen to a node, to see how a search copes."""
+    """Break or repair a node, to see how a search copes."""
 
 
 def _fault(command: str, about: str, act: Callable[[Emulated, str], object], then: str) -> None:
-    """Add a command that lets `act` happen to a node, and says what it is `then`."""
+    """Add a command that calls `act` for a node, and prints the node's state `then`."""
 
     @fault_group.command(command, help=about)
     @click.argument("node")
     @name_option
-    def happen(node: str, name: str) -> None:
+    def act_on_node(node: str, name: str) -> None:
         act(_found(name), node)
         say(f"Node {node!r} {then}.")
 
@@ -119,17 +124,17 @@ def add_command(name: str) -> None:
 
 def _found(name: str) -> Emulated:
     begin_as_root(name)
-    found = find(name)
-    if found is None:
+    cluster = find(name)
+    if cluster is None:
         raise ClusterError(f"No emulated cluster {name!r} is up; make it with `autosync emulate up`.{_others()}")
-    check_outside(host.namespace for host in found.hosts)
-    return found
+    check_outside(host.namespace for host in cluster.hosts)
+    return cluster
 
 
 def _ask_if_in_use(name: str) -> None:
     """Ask whether to remove a cluster on which a command runs.
 
-    Raises `ClusterError` without a terminal to ask at, and `click.Abort` after a no.
+    Raises `ClusterError` without a terminal for the question, and `click.Abort` after a no.
     """
     state = read_state(name)
     use = in_use(state) if state else None
@@ -141,7 +146,7 @@ def _ask_if_in_use(name: str) -> None:
 
 
 def _after_ctrl_c(name: str) -> str:
-    """A sentence on what Ctrl-C has left of a cluster that was being made."""
+    """A sentence on the remains, after Ctrl-C, of a cluster that was being made."""
     try:
         state = read_state(name)
     except ClusterError as error:
@@ -155,7 +160,7 @@ def _after_ctrl_c(name: str) -> str:
 
 
 def _others() -> str:
-    """A sentence with the names of the emulated clusters there are; empty when there is none."""
+    """A sentence with the names of all emulated clusters; empty without any."""
     names = names_there_are()
     return f" There are: {', '.join(names)}." if names else ""
 

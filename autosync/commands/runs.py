@@ -5,7 +5,10 @@ from pathlib import Path
 
 import click
 
-from autosync.commands.shell import PLACE, SETTINGS, run_command
+from autosync.commands.options import run_data_option
+from autosync.commands.output import Output, json_option
+from autosync.commands.shell import SETTINGS, run_command
+from autosync.commands.values import FILE, complete_among, complete_run, labels_of_baselines
 from autosync.spec.address import Place
 
 
@@ -14,45 +17,57 @@ def command() -> None:
     """Look at runs of tune and train: RUN is a directory or its name in runs/; by default the latest search there."""
 
 
-RUN = click.argument("run", required=False)
-DATA = click.option("--data", type=PLACE, help="Directory of the run's records.  [default: in or beside the run]")
+RUN = click.argument("run", required=False, shell_complete=complete_run)
+JSON = json_option("Print JSON instead of a table.")
 
 
 @command.command("list")
-@click.argument("folder", type=Path, default=Path("runs"))
-def list_runs(folder: Path) -> None:
-    """A line for each run in FOLDER, the latest first: searches, races and training runs."""
+@click.argument("folder", type=FILE, default=Path("runs"))
+@JSON
+def list_runs(folder: Path, as_json: bool) -> None:
+    """Print a line for each run in FOLDER, the latest first: searches, races and training runs."""
     from autosync.runs.shown import show_list  # SciPy, here and below
+    from autosync.runs.shown_json import list_json
 
-    show_list(folder)
+    with Output(as_json).channel() as report:
+        if as_json:
+            report(list_json(folder))
+        else:
+            show_list(folder)
 
 
 @command.command()
 @RUN
-@DATA
-def show(run: str | None, data: Place | None) -> None:
-    """The verdict of RUN, its contenders, and where its files are."""
+@run_data_option
+@JSON
+def show(run: str | None, data: Place | None, as_json: bool) -> None:
+    """Print the verdict of RUN, its contenders, and the paths of its files."""
     from autosync.runs.shown import show_run
+    from autosync.runs.shown_json import run_json
 
-    show_run(run, data)
+    with Output(as_json).channel() as report:
+        if as_json:
+            report(run_json(run, data))
+        else:
+            show_run(run, data)
 
 
 @command.command()
 @RUN
-@click.option("--json", "as_json", is_flag=True, help="The strategy itself in place of its file's name.")
+@json_option("Print the strategy itself instead of the name of its file.")
 def best(run: str | None, as_json: bool) -> None:
-    """The file of the strategy that RUN returned, for use in scripts."""
+    """Print the file of the strategy that RUN returned, for use in scripts."""
     from autosync.runs.shown import show_best
 
     show_best(run, as_json)
 
 
 @command.command()
-@click.argument("which")
+@click.argument("which", shell_complete=complete_among(labels_of_baselines))
 @RUN
-@DATA
+@run_data_option
 def strategy(which: str, run: str | None, data: Place | None) -> None:
-    """A strategy that RUN has timed, as JSON: WHICH is a baseline's name, or how a digest begins."""
+    """Print a strategy that RUN has timed, as JSON: WHICH is a baseline's name, or the start of a digest."""
     from autosync.runs.shown import show_strategy
 
     show_strategy(which, run, data)
@@ -60,11 +75,11 @@ def strategy(which: str, run: str | None, data: Place | None) -> None:
 
 @command.command()
 @RUN
-@DATA
+@run_data_option
 @click.option("--format", "kind", type=click.Choice(["csv", "json"]), default="csv", show_default=True)
-@click.option("--out", type=Path, help="File to write.  [default: standard output]")
+@click.option("--out", type=FILE, help="File to write.  [default: standard output]")
 def export(run: str | None, data: Place | None, kind: str, out: Path | None) -> None:
-    """A row for each trial of RUN."""
+    """Print a row for each trial of RUN."""
     from autosync.runs.shown import show_trials
 
     show_trials(run, data, kind, out)
@@ -72,7 +87,7 @@ def export(run: str | None, data: Place | None, kind: str, out: Path | None) -> 
 
 @command.command()
 def schema() -> None:
-    """The JSON Schema of result.json."""
+    """Print the JSON Schema of result.json."""
     from autosync.runs.shown import show_schema
 
     show_schema()

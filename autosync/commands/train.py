@@ -5,29 +5,49 @@ from functools import partial
 from pathlib import Path
 
 import click
+import cloup
 
-from autosync.commands.shell import SETTINGS, run_command, without_rays_own_news
+from autosync.commands.config import config_option
+from autosync.commands.options import (
+    address_option,
+    cluster_option,
+    framework_option,
+    model_option,
+    working_dir_option,
+)
+from autosync.commands.output import Output, output_options
+from autosync.commands.shell import SETTINGS, run_command
+from autosync.commands.values import FILE
 from autosync.errors import TrainingError
 from trials.capture_limit import capture_time_limit
 from trials.opening import KINDS
 
 
-@click.command("train", context_settings=SETTINGS)
-@click.option(
-    "--model", required=True, help="A zoo model such as bert, or your own Keras model as package.module:function."
+@cloup.command("train", context_settings=SETTINGS)
+@cloup.option_group("Model", model_option, framework_option, capture_time_limit, working_dir_option)
+@cloup.option_group(
+    "Training",
+    click.option(
+        "--strategy", required=True, type=FILE, help="Strategy file, such as the strategy.json of autosync tune."
+    ),
+    click.option("--steps", default=500, type=click.IntRange(1), help="Steps of the whole run."),
+    click.option("--checkpoint-every", default=100, type=click.IntRange(1), help="Steps between checkpoints."),
+    click.option("--log-every", default=10, type=click.IntRange(1), help="Steps between printed lines."),
 )
-@click.option("--strategy", required=True, type=Path, help="What autosync tune found: strategy.json.")
-@click.option("--steps", default=500, type=click.IntRange(1), help="Steps of the whole run.")
-@click.option("--out", type=Path, help="Directory of the run.  [default: runs/train-MODEL-TIME]")
-@click.option("--checkpoint-every", default=100, type=click.IntRange(1), help="Steps between checkpoints.")
-@click.option("--log-every", default=10, type=click.IntRange(1), help="Steps between lines.")
-@click.option("--resume", is_flag=True, help="Go on with the run in --out, from its newest checkpoint.")
-@click.option("--backend", default="ray", type=click.Choice(KINDS), help="Ray actors, or this process alone.")
-@click.option("--workers", type=click.IntRange(1), help="Worker processes.  [default: as the strategy names]")
-@click.option("--address", help="Ray cluster to join.  [default: $RAY_ADDRESS, or a local one is started]")
-@click.option("--cluster", type=Path, help="Cluster file that states nodes, racks and links.")
-@click.option("--working-dir", type=Path, help="Directory that Ray ships to every node.")
-@capture_time_limit
+@cloup.option_group(
+    "Cluster",
+    click.option("--backend", default="ray", type=click.Choice(KINDS), help="Ray actors, or this process alone."),
+    address_option,
+    click.option("--workers", type=click.IntRange(1), help="Worker processes.  [default: as in the strategy]"),
+    cluster_option,
+)
+@cloup.option_group(
+    "Files",
+    click.option("--out", type=FILE, help="Directory of the run.  [default: runs/train-MODEL-TIME]"),
+    click.option("--resume", is_flag=True, help="Resume the run in --out from its newest checkpoint."),
+    config_option,
+)
+@output_options("Print a JSON object per event to stdout, and messages to stderr.")
 def command(
     model: str,
     strategy: Path,
@@ -37,37 +57,46 @@ def command(
     log_every: int,
     resume: bool,
     capture_seconds: float,
+    framework: str | None,
+    output: Output,
     **where: object,
 ) -> int:
-    """Train a Keras model on TensorFlow under a strategy, on batches it draws. Your own data: autosync.distribute.
+    """Train a model under a strategy: a Keras model on batches that its task draws, a PyTorch module on the batches of
+    its model function, which may return a DataLoader.
+
+    In Python, autosync.distribute and autosync.torch.distribute train on your own data.
 
     The exit status is 0 when all steps were done, 1 when a failure ended training, 2 when it cannot begin.
     """
     out_is_default = out is None
     if out is None:
         if resume:
-            raise TrainingError("--resume needs --out, the directory of the run to go on with.")
+            raise TrainingError("--resume needs --out, the directory of the run to resume.")
         out = Path("runs") / f"train-{model.replace(':', '-').replace('/', '-')}-{time.strftime('%Y%m%d-%H%M%S')}"
     if where["cluster"] is not None and where["workers"] is not None:
         raise TrainingError("--workers and --cluster exclude each other; leave one of them out.")
-    without_rays_own_news()
-    from autosync.train.job import TrainOptions, train  # the framework's rooms are imported once options are right
-    from autosync.train.place import Where
+    with output.channel() as report:
+        # The framework's packages are imported only once the options are valid.
+        from autosync.train.job import TrainOptions, train
+        from autosync.train.place import PlaceOptions
+        from autosync.train.reporter import Reporter
 
-    return train(
-        TrainOptions(
-            model,
-            strategy,
-            steps,
-            out,
-            checkpoint_every,
-            log_every,
-            resume,
-            capture_seconds,
-            Where(**where),  # type: ignore[arg-type]
-        ),
-        out_is_default,
-    )
+        return train(
+            TrainOptions(
+                model,
+                strategy,
+                steps,
+                out,
+                checkpoint_every,
+                1 if output.verbose else log_every,
+                resume,
+                capture_seconds,
+                PlaceOptions(**where),  # type: ignore[arg-type]
+                framework,
+            ),
+            out_is_default,
+            Reporter(output.quiet, report),
+        )
 
 
 main = partial(run_command, command)

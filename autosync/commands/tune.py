@@ -1,162 +1,235 @@
 """The command `autosync tune`."""
 
 import sys
-import time
-from collections.abc import Mapping
-from functools import partial
+from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import click
-from click.core import ParameterSource
+import cloup
 
-from autosync.commands.shell import INTERRUPTED, PLACE, SETTINGS, run_command, without_rays_own_news
-from autosync.engine.capture_apart import CAPTURE_SECONDS
-from autosync.race.options import OBJECTIVES, OF_RACE, check_for_race
-from autosync.search.registry import SEARCHERS
-from autosync.terminal import say
-from autosync.tune.options import ON_NODE_LOSS, SIMULATORS, TRAINING_STEPS, OptionsError, TuneOptions, flag
+from autosync.commands.config import config_option
+from autosync.commands.options import (
+    address_option,
+    cluster_option,
+    emulate_option,
+    framework_option,
+    model_option,
+    node_wait_option,
+    patience_option,
+    profile_option,
+    searcher_option,
+    simulator_option,
+    training_steps_option,
+    workers_option,
+    working_dir_option,
+)
+from autosync.commands.output import Output, output_options
+from autosync.commands.shell import INTERRUPTED, NOT_DONE, SETTINGS, run_command
+from autosync.commands.values import FILE, PLACE, complete_among, rule_names, space_names
+from autosync.terminal import Report, say
+from autosync.tune.options import ON_NODE_LOSS, OptionsError, TuneOptions, default_folder
+from trials.capture_in_subprocess import CAPTURE_SECONDS
 
 
-@click.command("tune", context_settings=SETTINGS)
-@click.option(
-    "--model",
-    "--task",
-    "model",
-    required=True,
-    help="A zoo model such as bert, or your own Keras model as package.module:function.",
+@cloup.command("tune", context_settings=SETTINGS)
+@cloup.option_group(
+    "Model",
+    model_option,
+    framework_option,
+    click.option(
+        "--capture-time-limit",
+        "capture_time_limit_seconds",
+        default=CAPTURE_SECONDS,
+        help="Seconds that building and capturing the model may take.",
+    ),
+    working_dir_option,
 )
-@click.option(
-    "--objective",
-    type=click.Choice(OBJECTIVES),
-    default=OBJECTIVES[0],
-    help="The shortest step, or the shortest time to a --target, to which disciplines race.",
+@cloup.option_group(
+    "Search",
+    click.option("--trials", default=200, help="Strategies to time, baselines included."),
+    click.option(
+        "--time-budget",
+        "time_budget_seconds",
+        type=float,
+        help="Seconds of the whole run: starting Ray, capturing, probing, trials, finals and report. (The time limits "
+        "of Optuna and Ray Tune count trials alone.) Creating a cluster with --emulate comes on top.",
+    ),
+    patience_option,
+    training_steps_option,
+    searcher_option,
+    simulator_option,
+    click.option(
+        "--warm-start",
+        type=FILE,
+        help="Checkpoint of a simulator to start from.  [default for auto: the shipped one]",
+    ),
+    click.option("--round-size", type=int, help="Trials per round, all of which may run at once.  [default: 4]"),
+    click.option("--seed", default=0, help="The same seed and the same measurements give the same proposals."),
 )
-@click.option("--target", help="With --objective target: what training is to reach, such as loss=0.08.")
-@click.option("--menu", help="With it: a menu in search_spaces/menus, or package.module:MENU.  [default: systems]")
-@click.option("--seeds", type=int, help="With it: seeds that each discipline trains on.  [default: 3]")
-@click.option("--strategy", type=Path, help="With it: the plain strategy, a file.  [default: the best baseline]")
-@click.option("--evaluate-every", type=int, help="With it: steps after which the target is looked at.  [default: 10]")
-@click.option("--most-steps", type=int, help="With it: steps after which a run is given up.  [default: 2000]")
-@click.option("--trials", default=200, help="Strategies to time, baselines included.")
-@click.option("--time-budget", "time_budget_seconds", type=float, help="Seconds after which the search ends.")
-@click.option("--workers", type=int, help="Worker processes; one a node of a cluster, 4 on a single CPU machine.")
-@click.option("--space", help="Search space: a file in search_spaces, or package.module:SPACE.  [default: by model]")
-@click.option("--without-rule", "without_rules", multiple=True, help="A rule the space does without; repeatable.")
-@click.option(
-    "--try-first", multiple=True, type=Path, help="A strategy to time first, such as one found elsewhere; repeatable."
+@cloup.option_group(
+    "Search space",
+    click.option(
+        "--space",
+        shell_complete=complete_among(space_names),
+        help="Search space: a file in search_spaces, or package.module:SPACE.  [default: by model]",
+    ),
+    click.option(
+        "--without-rule",
+        "without_rules",
+        multiple=True,
+        shell_complete=complete_among(rule_names),
+        help="A rule to remove from the space; repeatable.",
+    ),
+    click.option(
+        "--try-first",
+        multiple=True,
+        type=FILE,
+        help="A strategy to time first, such as one found elsewhere; repeatable.",
+    ),
 )
-@click.option("--searcher", default="guided", help=f"One of {', '.join(SEARCHERS)}.")
-@click.option("--simulator", default="auto", help=f"Ranks candidates: one of {', '.join(SIMULATORS)}.")
-@click.option("--warm-start", type=Path, help="Checkpoint of a simulator to start from.  [default: with auto, ours]")
-@click.option("--round-size", type=int, help="Trials of a round, all of which may run side by side.  [default: 4]")
-@click.option("--seed", default=0, help="Same seed and same measurements give the same proposals.")
-@click.option("--out", type=Path, help="Directory of the run.  [default: runs/MODEL-TIME]")
-@click.option(
-    "--data", default=Path("data"), type=PLACE, help="Directory or address of all records ever measured (Parquet)."
+@cloup.option_group(
+    "Trials",
+    click.option("--warmup", "warmup_steps", default=10, help="Warm-up steps before timing."),
+    click.option("--steps", "timed_steps", default=40, help="Steps timed in each trial."),
+    click.option("--trial-time-limit", "trial_time_limit_seconds", default=300.0, help="Seconds a trial may take."),
+    click.option(
+        "--stop-factor",
+        default=1.25,
+        help="A trial that is surely this many times as slow as the best is stopped early.",
+    ),
 )
-@click.option(
-    "--replay", type=PLACE, help="Search these records, and no cluster; --model is a cell: bert-mini@two_racks."
+@cloup.option_group(
+    "Finals",
+    click.option(
+        "--rounds",
+        default=6,
+        help="Rounds in which the finalists are re-measured in turns; the best two get more if the verdict is open.",
+    ),
+    click.option(
+        "--counterfactuals",
+        default=0,
+        help="Number of the winner's decisions to revert at the end, each timed against the winner.",
+    ),
+    click.option(
+        "--tuned-all-reduce",
+        is_flag=True,
+        help="After the search, also time a grid of bucket sizes and algorithms, as a baseline tuned by hand.",
+    ),
 )
-@click.option("--resume", is_flag=True, help="Go on with the run in --out.")
-@click.option("--warmup", "warmup_steps", default=10, help="Steps thrown away before timing.")
-@click.option("--steps", "timed_steps", default=40, help="Steps timed in each trial.")
-@click.option("--trial-time-limit", "trial_time_limit_seconds", default=300.0, help="Seconds a trial may take.")
-@click.option("--stop-factor", default=1.25, help="A trial surely this much slower than the best is stopped early.")
-@click.option("--patience", type=int, help="Trials in a row without a better strategy before a search may end early.")
-@click.option("--training-steps", default=TRAINING_STEPS, help="Steps to train later: what a shorter one is worth.")
-@click.option(
-    "--rounds",
-    default=6,
-    help="Times the finalists are measured again, in turns; the best two oftener, if in doubt.",
+@cloup.option_group(
+    "Cluster",
+    address_option,
+    workers_option,
+    cluster_option,
+    emulate_option,
+    click.option(
+        "--or-local", is_flag=True, help="With --emulate: use workers of this machine if no cluster can be emulated."
+    ),
+    profile_option,
+    click.option(
+        "--nodes-per-trial",
+        type=int,
+        help="Nodes per trial; trials on different nodes run at once.  [default: all nodes]",
+    ),
+    click.option(
+        "--on-node-loss",
+        default="wait",
+        shell_complete=complete_among(lambda: ON_NODE_LOSS),
+        help=f"If too few nodes are left for a trial: one of {', '.join(ON_NODE_LOSS)}.",
+    ),
+    node_wait_option,
+    click.option("--probe/--no-probe", default=True, help="Measure the links first, or use stated or assumed rates."),
+    click.option(
+        "--reprobe", is_flag=True, help="With --resume: measure the links again, and check that they are unchanged."
+    ),
 )
-@click.option(
-    "--counterfactuals", default=0, help="Decisions of the winner to revert, each timed against it at the end."
+@cloup.option_group(
+    "Files",
+    click.option("--out", type=FILE, help="Directory of the run.  [default: runs/MODEL-TIME]"),
+    click.option(
+        "--data", default=Path("data"), type=PLACE, help="Directory or address of all records ever measured (Parquet)."
+    ),
+    click.option("--resume", is_flag=True, help="Resume the run in --out."),
+    config_option,
 )
-@click.option(
-    "--tuned-all-reduce",
-    is_flag=True,
-    help="Time a grid of bucket sizes and algorithms too, after the search, as a baseline tuned by hand.",
-)
-@click.option("--address", help="Ray cluster to join.  [default: $RAY_ADDRESS, or a local one is started]")
-@click.option("--cluster", type=Path, help="Cluster file that states nodes, racks and links.")
-@click.option("--profile", type=Path, help="What paced passes follow: the model on another device, a JSON file.")
-@click.option("--emulate", help="Make a cluster for this run: 4x200mbit, or a cluster file. Needs Linux.")
-@click.option(
-    "--or-local", is_flag=True, help="With --emulate: where no cluster can be made, use workers of this machine."
-)
-@click.option("--nodes-per-trial", type=int, help="Nodes a trial gets; trials run side by side.  [default: all nodes]")
-@click.option("--on-node-loss", default="wait", help=f"When nodes lack for a trial: one of {', '.join(ON_NODE_LOSS)}.")
-@click.option("--node-wait", "node_wait_seconds", default=600.0, help="Seconds to wait for a node to come back.")
-@click.option("--probe/--no-probe", default=True, help="Measure the links first, or take them as stated or assumed.")
-@click.option(
-    "--reprobe", is_flag=True, help="With --resume: measure the links again, and check that they are as before."
-)
-@click.option(
-    "--capture-time-limit",
-    "capture_time_limit_seconds",
-    default=CAPTURE_SECONDS,
-    help="Seconds that building and capturing the model may take.",
-)
-@click.option("--working-dir", type=Path, help="Directory that Ray ships to every node, with your model in it.")
-@click.pass_context
-def command(context: click.Context, /, out: Path | None, objective: str, **given: Any) -> int:
+@output_options("Print a JSON object per event to stdout, and messages to stderr.")
+def command(out: Path | None, output: Output, **stated: Any) -> int:
     """Find the fastest gradient-synchronization strategy for a model on this cluster, by measuring.
 
-    Models are Keras models on TensorFlow.
+    Models are Keras models on TensorFlow, or PyTorch modules.
     """
-    stated = [name for name in given if context.get_parameter_source(name) is not ParameterSource.DEFAULT]
-    if objective == "target":
-        check_for_race(stated)
-        return _race(out, given)
-    if of_race := [name for name in OF_RACE if name in stated]:
-        raise OptionsError(f"{flag(of_race[0])} is for --objective target; add that, or leave it out.")
-    given = {name: value for name, value in given.items() if name not in OF_RACE}
     out_is_default = out is None
     if out is None:
-        if given["resume"] and given["replay"] is None:
-            raise OptionsError("--resume needs --out, the directory of the run to go on with.")
-        stem = given["model"].replace(":", "-").replace("/", "-")
-        out = Path("runs") / f"{stem}-{time.strftime('%Y%m%d-%H%M%S')}"
-    elif given["replay"] is not None:
-        raise OptionsError("--replay searches recorded trials and keeps nothing; leave --out out.")
-    options = TuneOptions.create(out=out, **given)
+        if stated["resume"]:
+            raise OptionsError("--resume needs --out, the directory of the run to resume.")
+        out = default_folder(stated["model"])
+    options = TuneOptions.create(out=out, **stated)
     try:
-        return _search(options, out_is_default)
+        with output.channel() as report:  # before any module that imports Ray
+            return _search(options, out_is_default, output, report)
     except KeyboardInterrupt:
         return INTERRUPTED
 
 
-def _race(out: Path | None, given: Mapping[str, Any]) -> int:
-    """Let disciplines race to a target, on a cluster made for it or on the one there is."""
-    from autosync.race.command import race
-
-    without_rays_own_news()
-    try:
-        return race(out, given, sys.argv[1:])
-    except KeyboardInterrupt:
-        return INTERRUPTED
-
-
-def _search(options: TuneOptions, out_is_default: bool) -> int:
-    """Run the search among records, on a cluster made for it, or on the existing one, as `options` ask."""
-    if options.replay is not None:
-        from autosync.tune.recorded.searching import search_recorded
-
-        return search_recorded(options, say)
-    without_rays_own_news()  # before any module that imports Ray
+def _search(options: TuneOptions, out_is_default: bool, output: Output, report: Report) -> int:
+    """Run the search on a cluster made for it, or on the existing one, as `options` state; return the exit status."""
     if options.emulate is not None:
-        from autosync.tune.emulation import tune_emulated
+        from autosync.tune.emulation import tune_on_emulation
         from autosync.tune.ran_on import is_inside
 
         if not is_inside():
-            status = tune_emulated(options.emulate, options, sys.argv[1:], out_is_default)
+            status = tune_on_emulation(options.emulate, options, sys.argv[1:], out_is_default)
             if status is not None:
                 return status
             options = options.model_copy(update={"emulate": None, "or_local": False})
-    from autosync.tune.session import tune  # Ray and pyarrow are imported only once the options are right
+    from autosync.tune.events import observer_of
+    from autosync.tune.session import tune  # Ray and pyarrow are imported only once the options are valid
 
-    return tune(options, out_is_default)
+    observer = observer_of(output.quiet, output.verbose, report if output.as_json else None)
+    return 0 if tune(options, sys.argv[1:], observer, out_is_default) else NOT_DONE
 
 
-main = partial(run_command, command)
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run `autosync tune`; return its exit status. Flags of earlier versions that are commands of their own now run
+    these, with a note.
+    """
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    for flag, value, name, renamed in MOVED:
+        if (remaining := _without(words, flag, value)) is not None:
+            say(
+                f"tune: {flag} is now the command `autosync {name}`; this version still accepts the flag.",
+                err=True,
+            )
+            moved = [*remaining, *([] if renamed is None else [renamed, _value_of(words, flag) or ""])]
+            sys.argv[1:] = moved  # a race prints them in the command that resumes it
+            status: int = import_module(f"autosync.commands.{name}").main(moved)
+            return status
+    return run_command(command, arguments)
+
+
+MOVED = (("--objective", "target", "race", None), ("--replay", None, "replay", "--data"))
+"""Flags of earlier versions: the flag, the value that matters (None: any), the command, and the flag of the value
+there."""
+
+
+def _value_of(words: Sequence[str], flag: str) -> str | None:
+    """The value of `flag` in `words`, or None if it is missing."""
+    for place, word in enumerate(words):
+        if word == flag and place + 1 < len(words):
+            return words[place + 1]
+        if word.startswith(f"{flag}="):
+            return word.partition("=")[2]
+    return None
+
+
+def _without(words: Sequence[str], flag: str, wanted: str | None) -> list[str] | None:
+    """`words` without `flag` and its value; None if `flag` is missing or its value is not `wanted`."""
+    value = _value_of(words, flag)
+    if value is None or (wanted is not None and value != wanted):
+        return None
+    kept = list(words)
+    if flag in kept:
+        del kept[kept.index(flag) : kept.index(flag) + 2]
+    return [word for word in kept if not word.startswith(f"{flag}=")]

@@ -1,10 +1,11 @@
-"""Controllers: what a discipline decides before each step, out of what is known of the steps before."""
+"""Controllers: a discipline's decisions before each step, made from the reports of earlier steps."""
 
 from collections.abc import Callable
 
 from autosync.control.bandit import Bandit
+from autosync.control.composite import CompositeController
 from autosync.control.critical import WhileGradientsChange
-from autosync.control.expected import Expected, elfving, empirical
+from autosync.control.expected import ExpectedTimeController, elfving, empirical
 from autosync.control.fastest import Fastest
 from autosync.control.filter import Filter
 from autosync.control.fixed import Fixed
@@ -15,18 +16,17 @@ from autosync.control.period import Periodic
 from autosync.control.proportional import Proportional
 from autosync.control.protocol import Controller
 from autosync.control.threshold import WhenGradientsChange
-from autosync.control.together import Together
 from autosync.control.warm_up import WarmUp
 from autosync.spec import CutOff, Decision, Fidelity, Rhythm, Strategy
 
 __all__ = ["PLAINLY", "Controller", "controller_of"]
 
 PLAINLY = Fixed(Decision())
-"""Decides plain steps; it has no state, so that all may share it."""
+"""Decides plain steps. It has no state, so all sessions can share it."""
 
 
 def controller_of(strategy: Strategy) -> Controller | None:
-    """A controller of the strategy's discipline, at its first step; None where the discipline is plain."""
+    """Return a new controller of the strategy's discipline, or None if the discipline is plain."""
     discipline, replicas = strategy.discipline, len(strategy.replicas)
     parts = list[Controller]()
     if rhythm := discipline.rhythm:
@@ -40,11 +40,11 @@ def controller_of(strategy: Strategy) -> Controller | None:
             parts.append(_sending(fidelity, replicas))
     if loads := discipline.loads:
         parts.append(Fixed(Decision(loads=loads.shares)) if loads.dead_band is None else Proportional(loads))
-    return parts[0] if len(parts) == 1 else Together(parts) if parts else None
+    return parts[0] if len(parts) == 1 else CompositeController(parts) if parts else None
 
 
 def _meeting(rhythm: Rhythm, replicas: int) -> Controller:
-    """The controller that says in which steps so many replicas meet."""
+    """The controller that decides in which steps the `replicas` synchronize."""
     after = rhythm.after or 0
     if rhythm.steps is not None:
         return Periodic(rhythm.steps, after)
@@ -52,30 +52,31 @@ def _meeting(rhythm: Rhythm, replicas: int) -> Controller:
 
 
 def _waiting(waits: CutOff, replicas: int) -> Controller:
-    """The controller that says for how many of so many replicas a step waits."""
+    """The controller that decides how many of the `replicas` a step waits for."""
     if waits.first is not None:
         return Fixed(Decision(first=waits.first))
     truncated = waits.imputes == "truncated"
     policies: dict[str, Callable[[], Controller]] = {
-        "elfving": lambda: Expected(elfving, replicas, truncated),
-        "empirical": lambda: Expected(empirical, replicas, truncated),
+        "elfving": lambda: ExpectedTimeController(elfving, replicas, truncated),
+        "empirical": lambda: ExpectedTimeController(empirical, replicas, truncated),
         "filter": lambda: Filter(replicas),
         "bandit": lambda: Bandit(replicas),
         "gain": lambda: Gain(replicas, truncated),
-        "learned": lambda: _learned(replicas, truncated),
+        "learned": lambda: _time_model_controller(replicas, truncated),
     }
-    assert waits.policy is not None, "a cut-off has one of the two"
+    assert waits.policy is not None, "a cut-off has a count or a policy"
     return policies[waits.policy]()
 
 
-def _learned(replicas: int, truncated: bool) -> Controller:
-    from autosync.control.learned import Learned  # torch takes seconds to import, and others do without
+def _time_model_controller(replicas: int, truncated: bool) -> Controller:
+    # Only this policy needs torch, which takes seconds to import.
+    from autosync.control.learned import LearnedTimeController
 
-    return Learned(replicas, truncated)
+    return LearnedTimeController(replicas, truncated)
 
 
 def _keeping(fidelity: Fidelity, replicas: int) -> Controller:
-    """The controller that says which ratio top-k keeps."""
+    """The controller that decides which ratio top-k keeps."""
     count = len(fidelity.ratios)
     if fidelity.keeps is not None:
         return KeptEnergy(count, fidelity.steps, fidelity.keeps, replicas)
@@ -85,7 +86,7 @@ def _keeping(fidelity: Fidelity, replicas: int) -> Controller:
 
 
 def _sending(fidelity: Fidelity, replicas: int) -> Controller:
-    """The controller that says by which transport what is kept goes; with a time weight also which ratio that is."""
+    """The controller that decides top-k's transport and, with a time weight, also the ratio that top-k keeps."""
     transports = fidelity.transports or ()
     if fidelity.probed is None:
         return Fastest(len(transports), fidelity.steps)

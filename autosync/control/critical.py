@@ -1,4 +1,4 @@
-"""Keeping more of a gradient while it changes: Accordion (Agarwal et al. 2021)."""
+"""Keeps more of a gradient while gradients change: Accordion (Agarwal et al. 2021)."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from typing import Any, final
 
 from autosync.errors import SpecError
 from autosync.spec import Decision, StepReport
-from autosync.spec.codec import known_fields, optional, required
+from autosync.spec.codec import check_fields, read_optional, read_required
 
 
 @final
 class WhileGradientsChange:
-    """The first ratio after `steps` steps whose mean norm differs by `changes` of itself from that of the steps before.
+    """Keeps the first of `count` ratios while gradients change, and the last one while their norms are steady.
 
-    The last one of `count` after others; the first until there are two spells of steps.
+    Every `steps` steps form a spell. Gradients change if the mean norm of a spell differs from that of the spell before
+    by at least the share `changes` of the latter. Before two spells are complete, the first ratio is kept.
     """
 
     def __init__(self, count: int, steps: int, changes: float) -> None:
@@ -35,7 +36,7 @@ class WhileGradientsChange:
         self._sum += math.sqrt(max(report.mean_square_norm or 0.0, 0.0))
         if self._done % self._steps == 0:
             now, before = self._sum, self._before
-            # What is no number, or follows a gradient of zero or none, is a change too.
+            # A norm that is not a number, or that follows a zero or missing norm, is a change too.
             steady = before is not None and before > 0 and abs(now - before) / before < self._changes
             self._ratio = self._last if steady else 0
             self._before, self._sum = now if math.isfinite(now) else None, 0.0
@@ -47,10 +48,10 @@ class WhileGradientsChange:
 
     def restore(self, state: Mapping[str, Any]) -> None:
         what = "The state of changing gradients"
-        known_fields(state, ("ratio", "done", "sum", "before"), what)
-        ratio, done = (required(state, name, int, what) for name in ("ratio", "done"))
-        of_now, before = (optional(state, name, float, what) for name in ("sum", "before"))
-        if done < 0 or ratio not in (0, self._last) or not all(each is None or each >= 0 for each in (of_now, before)):
-            raise SpecError(f"{what} has the first ratio or the last, {self._last}, and norms of steps done.")
+        check_fields(state, ("ratio", "done", "sum", "before"), what)
+        ratio, done = (read_required(state, name, int, what) for name in ("ratio", "done"))
+        of_now, before = (read_optional(state, name, float, what) for name in ("sum", "before"))
+        if done < 0 or ratio not in (0, self._last) or not all(norm is None or norm >= 0 for norm in (of_now, before)):
+            raise SpecError(f"{what} has the ratio 0 or {self._last}, and norms and a step count of at least 0.")
         self._ratio, self._done, self._before = ratio, done, before
         self._sum = math.nan if of_now is None else of_now

@@ -1,4 +1,4 @@
-"""Waiting for as many as is best for the order statistics that the times of the last steps lead one to expect."""
+"""Waits for the replica count that is best for the expected order statistics of the recent arrival times."""
 
 from __future__ import annotations
 
@@ -9,31 +9,32 @@ from typing import Any, final
 
 import numpy as np
 
-from autosync.control.window import Array, Window, best_count
+from autosync.control.window import ArrivalWindow, best_count
+from autosync.numeric import FloatArray
 from autosync.spec import Decision, StepReport
 
 
-def elfving(times: Array, count: int) -> Array:
-    """About what the first, second, ... of `count` times are, float64 (count,), if all `times` are of one normal
+def elfving(times: FloatArray, count: int) -> FloatArray:
+    """The approximate expected order statistics of `count` times, float64 (count,), if `times` are from one normal
     distribution (Elfving 1947).
     """
     shares = [(rank - math.pi / 8) / (count - math.pi / 4 + 1) for rank in range(1, count + 1)]
-    return np.asarray(times.mean() + times.std() * np.array([NormalDist().inv_cdf(each) for each in shares]))
+    return np.asarray(times.mean() + times.std() * np.array([NormalDist().inv_cdf(share) for share in shares]))
 
 
-def empirical(times: Array, count: int) -> Array:
-    """The same, by the quantiles of `times`, whatever their distribution."""
+def empirical(times: FloatArray, count: int) -> FloatArray:
+    """The expected order statistics by the quantiles of `times`, for any distribution."""
     return np.asarray(np.quantile(times, np.arange(1, count + 1) / count))
 
 
 @final
-class Expected:
-    """Counts by the `ordered` times expected of all in the window together; for all until there are some."""
+class ExpectedTimeController:
+    """Waits for the best count by the `ordered` function of the window's times; for all replicas while it is empty."""
 
-    def __init__(self, ordered: Callable[[Array, int], Array], replicas: int, truncated: bool) -> None:
+    def __init__(self, ordered: Callable[[FloatArray, int], FloatArray], replicas: int, truncated: bool) -> None:
         self._ordered = ordered
         self._replicas = replicas
-        self._window = Window(replicas, truncated)
+        self._window = ArrivalWindow(replicas, truncated)
 
     def decide(self) -> Decision:
         times = self._window.rows

@@ -1,4 +1,4 @@
-"""Waiting for as many as is best for the level of each replica, which is followed from step to step."""
+"""Waits for the best replica count by a level of each replica's time, which a filter tracks from step to step."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ import numpy as np
 from autosync.control.window import best_count
 from autosync.errors import SpecError
 from autosync.spec import Decision, StepReport
-from autosync.spec.codec import every, known_fields
+from autosync.spec.codec import check_fields, read_list
 
 GAIN = 0.6
-"""The share of the way that a level goes to what was seen."""
+"""The share of the difference to a seen time by which a level moves in a step."""
 
 DRIFT = 0.03
-"""The share of the way that the level of a replica not seen goes to the median of those seen."""
+"""The share of the difference to the median of the seen replicas by which an unseen replica's level moves."""
 
 
 @final
 class Filter:
-    """A positive filter: each replica's level is the logarithm of its time. One not seen is at least at the wait."""
+    """A positive filter: a replica's level is the logarithm of its time. An unseen level is at least the wait."""
 
     def __init__(self, replicas: int) -> None:
         self._replicas = replicas
@@ -34,16 +34,16 @@ class Filter:
         return Decision(first=best_count(np.sort(np.exp(self._levels))))
 
     def observe(self, report: StepReport) -> bool:
-        seen = [each for each in report.arrivals if each is not None]
+        seen = [arrival for arrival in report.arrivals if arrival is not None]
         if not seen or min(seen) <= 0:
             return False
         wait = math.log(max(seen))
-        before = self._levels or tuple(wait if each is None else math.log(each) for each in report.arrivals)
+        before = self._levels or tuple(wait if time is None else math.log(time) for time in report.arrivals)
         pairs = list(zip(before, report.arrivals, strict=True))
-        middle = float(np.median([level for level, each in pairs if each is not None]))
+        middle = float(np.median([level for level, time in pairs if time is not None]))
         self._levels = tuple(
-            max(level + DRIFT * (middle - level), wait) if each is None else level + GAIN * (math.log(each) - level)
-            for level, each in pairs
+            max(level + DRIFT * (middle - level), wait) if time is None else level + GAIN * (math.log(time) - level)
+            for level, time in pairs
         )
         return False
 
@@ -52,8 +52,8 @@ class Filter:
 
     def restore(self, state: Mapping[str, Any]) -> None:
         what = "The state of a filter"
-        known_fields(state, ("levels",), what)
-        levels = every(state, "levels", float, what)
+        check_fields(state, ("levels",), what)
+        levels = read_list(state, "levels", float, what)
         if len(levels) not in (0, self._replicas) or not all(map(math.isfinite, levels)):
-            raise SpecError(f"{what} has a finite level for each of {self._replicas} replicas, or none yet.")
+            raise SpecError(f"{what} has a finite level for each of {self._replicas} replicas, or no levels yet.")
         self._levels = levels

@@ -1,4 +1,4 @@
-"""The same decision before every step: a count of replicas waited for, shares of the examples."""
+"""Makes the same decision before every step: a count of replicas to wait for, or shares of the examples."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from typing import Any, final
 
 from autosync.spec import Decision, StepReport
-from autosync.spec.codec import known_fields
+from autosync.spec.codec import check_fields
 
 
 @final
 class Fixed:
-    """Decides `decision`, whatever comes of it."""
+    """Returns `decision` for every step and ignores reports."""
 
     def __init__(self, decision: Decision) -> None:
         self._decision = decision
@@ -26,4 +26,4 @@ class Fixed:
         return {}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        known_fields(state, (), "The state of a fixed decision")
+        check_fields(state, (), "The state of a fixed decision")

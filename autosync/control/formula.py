@@ -1,6 +1,4 @@
-"""Sending what top-k keeps by the transport, and if asked in the ratio, that formulas find best: AR-Topk's controllers
-(Tyagi and Swany 2023).
-"""
+"""Chooses the transport of top-k's entries, and optionally the ratio, by formulas: AR-Topk (Tyagi and Swany 2023)."""
 
 from __future__ import annotations
 
@@ -9,23 +7,24 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any, final
 
-from autosync.control.kept_energy import smoothed
+from autosync.control.kept_energy import smooth
 from autosync.errors import SpecError
-from autosync.spec import Decision, Probed, StepReport, Transport
-from autosync.spec.codec import every, known_fields, optional, required
+from autosync.spec import Decision, Probed, StepReport, TopKTransport
+from autosync.spec.codec import check_fields, read_list, read_optional, read_required
 
 STEPS = 5
-"""Steps whose median says what sending takes now. The first one after a change of transport or ratio says nothing."""
+"""Steps whose median estimates the present send time. The first step after a change of transport or ratio is ignored.
+"""
 
 WORTH = 0.05
-"""By what share of a step another transport is to be faster, if it is to be changed to."""
+"""The share of a step that another transport must save before the controller changes to it."""
 
 SMOOTHING = 0.05
-"""What a step weighs in the smoothed shares that ratios keep."""
+"""A step's weight in the smoothed shares of energy that ratios keep."""
 
 
-def exchange_seconds(transport: Transport, ratio: float, replicas: int, probed: Probed) -> float:
-    """What it takes to bring all what top-k keeps of a gradient (equation 4), places being as long as values."""
+def exchange_seconds(transport: TopKTransport, ratio: float, replicas: int, probed: Probed) -> float:
+    """Seconds to exchange the entries that top-k keeps of a gradient (equation 4), if indices are as long as values."""
     rounds = math.log2(replicas)
     sent = ratio * probed.gradient_seconds
     if transport.indices == "own":
@@ -38,14 +37,14 @@ def exchange_seconds(transport: Transport, ratio: float, replicas: int, probed: 
 
 
 def knee(times: Sequence[float], losses: Sequence[float], time_weight: float) -> int:
-    """The place whose worse objective, as a share of that objective's range and weighed, is the least.
+    """The index of the point whose worse objective is smallest, as a weighted share of that objective's range.
 
-    That is the knee which achievement scalarization finds on the front of `times` and `losses`, both to be small.
+    This point is the knee that achievement scalarization finds on the front of `times` and `losses`, both minimized.
     """
 
     def shares(values: Sequence[float]) -> list[float]:
         span = max(values) - min(values)
-        return [(each - min(values)) / span if span > 0 else 0.0 for each in values]
+        return [(value - min(values)) / span if span > 0 else 0.0 for value in values]
 
     worse = [
         max(time_weight * slow, (1 - time_weight) * loss)
@@ -56,17 +55,17 @@ def knee(times: Sequence[float], losses: Sequence[float], time_weight: float) ->
 
 @final
 class ByFormula:
-    """The transport whose formula says the least seconds for the ratio of the step; with `time_weight` the ratio too.
+    """Chooses the transport with the least seconds by formula at the step's ratio; with `time_weight`, the ratio too.
 
-    What is probed at first is corrected by the steps themselves: what their seconds are over those of the first steps
-    is laid to the link's rate. So it follows the network without a message or a step more.
+    The steps themselves correct the initial probe: if they take longer than the first steps did, the difference is
+    attributed to the link's rate. The controller thus follows the network without additional messages or steps.
 
-    The ratio is the knee between the seconds of its exchange and 1 over the share of the squared norm that it keeps.
+    The ratio is the knee between the seconds of the ratio's exchange and 1 over the share of the squared norm it keeps.
     """
 
     def __init__(
         self,
-        transports: Sequence[Transport],
+        transports: Sequence[TopKTransport],
         ratios: Sequence[float],
         replicas: int,
         probed: Probed,
@@ -91,9 +90,9 @@ class ByFormula:
 
     def observe(self, report: StepReport) -> bool:
         ratio = report.decision.ratio or 0
-        self._shares = smoothed(self._shares, report, SMOOTHING)
+        self._shares = smooth(self._shares, report, SMOOTHING)
         if self._time_weight is None and ratio != self._ratio:
-            self._ratio, self._seconds = ratio, ()  # somebody else's to decide
+            self._ratio, self._seconds = ratio, ()  # another controller decides the ratio
         elif report.seconds is not None and math.isfinite(report.seconds):
             self._seconds = (*self._seconds, report.seconds)
         if len(self._seconds) > STEPS:
@@ -101,20 +100,24 @@ class ByFormula:
         return False
 
     def _follow(self, seconds: float) -> None:
-        """Lay what steps of `seconds` take, over what they took besides sending, to the rate; and decide anew."""
+        """Attribute the part of `seconds` that is not explained by the rest of a step to the link's rate; decide again.
+
+        The rest is the time of a step without its exchange. The first steps determine the rest, because the probe and
+        the rest cannot be told apart by step times alone.
+        """
         transport, ratio = self._transports[self._transport], self._ratios[self._ratio]
         if self._rest is None:
             self._rest = max(0.0, seconds - self._exchange(self._transport, self._ratio))
         waits = exchange_seconds(transport, ratio, self._replicas, Probed(self._first.message_seconds, 0.0))
         whole = exchange_seconds(transport, ratio, self._replicas, self._first) - waits
         if whole > 0:
-            # A rate that seems a hundred times another is noise of a step that sends next to nothing.
+            # If the payload is tiny, noise can make the rate seem to change a hundredfold; clip the correction.
             times = min(max((seconds - self._rest - waits) / whole, 0.01), 100.0)
             self._probed = Probed(self._first.message_seconds, times * self._first.gradient_seconds)
         before = self._transport, self._ratio
         if self._time_weight is not None and self._shares:
-            times_of = [self._exchange(self._best(each), each) for each in range(len(self._ratios))]
-            lost = [1 / max(each, 1e-6) for each in self._shares]
+            times_of = [self._exchange(self._best(number), number) for number in range(len(self._ratios))]
+            lost = [1 / max(share, 1e-6) for share in self._shares]
             self._ratio = knee(times_of, lost, self._time_weight)
         best = self._best(self._ratio)
         saved = self._exchange(self._transport, self._ratio) - self._exchange(best, self._ratio)
@@ -126,7 +129,7 @@ class ByFormula:
         return exchange_seconds(self._transports[transport], self._ratios[ratio], self._replicas, self._probed)
 
     def _best(self, ratio: int) -> int:
-        times = [self._exchange(each, ratio) for each in range(len(self._transports))]
+        times = [self._exchange(transport, ratio) for transport in range(len(self._transports))]
         return times.index(min(times))
 
     def state(self) -> dict[str, Any]:
@@ -141,16 +144,19 @@ class ByFormula:
 
     def restore(self, state: Mapping[str, Any]) -> None:
         what = "The state of a formula"
-        known_fields(state, ("ratio", "transport", "gradient_seconds", "rest", "seconds", "shares"), what)
-        ratio, transport = (required(state, name, int, what) for name in ("ratio", "transport"))
-        gradient, rest = required(state, "gradient_seconds", float, what), optional(state, "rest", float, what)
-        seconds, shares = every(state, "seconds", float, what), every(state, "shares", float, what)
+        check_fields(state, ("ratio", "transport", "gradient_seconds", "rest", "seconds", "shares"), what)
+        ratio, transport = (read_required(state, name, int, what) for name in ("ratio", "transport"))
+        gradient, rest = (
+            read_required(state, "gradient_seconds", float, what),
+            read_optional(state, "rest", float, what),
+        )
+        seconds, shares = read_list(state, "seconds", float, what), read_list(state, "shares", float, what)
         if not (0 <= ratio < len(self._ratios) and 0 <= transport < len(self._transports)):
             raise SpecError(f"{what} has one of {len(self._ratios)} ratios and of {len(self._transports)} transports.")
-        if not all(0 <= each < math.inf for each in (gradient, rest or 0.0, *seconds, *shares)):
-            raise SpecError(f"{what} has times and shares that are finite and not negative.")
+        if not all(0 <= figure < math.inf for figure in (gradient, rest or 0.0, *seconds, *shares)):
+            raise SpecError(f"{what} has finite times and shares of at least 0.")
         if len(shares) not in (0, len(self._ratios)):
-            raise SpecError(f"{what} has a share for each of {len(self._ratios)} ratios, or none yet.")
+            raise SpecError(f"{what} has a share for each of {len(self._ratios)} ratios, or no shares yet.")
         self._ratio, self._transport, self._rest = ratio, transport, rest
         self._probed = Probed(self._first.message_seconds, gradient)
         self._seconds, self._shares = seconds, shares

@@ -1,4 +1,4 @@
-"""Waiting for as many as make the most progress a second, by the noise of their gradients (after DBW)."""
+"""Waits for the replica count with the most progress a second, given the noise of gradients (after DBW)."""
 
 from __future__ import annotations
 
@@ -8,30 +8,32 @@ from typing import Any, final
 import numpy as np
 
 from autosync.control.expected import empirical
-from autosync.control.window import Window
+from autosync.control.window import ArrivalWindow
 from autosync.errors import SpecError
 from autosync.spec import Decision, StepReport
-from autosync.spec.codec import known_fields, required
+from autosync.spec.codec import check_fields, read_required
 
 SMOOTHING = 0.1
-"""What a step weighs in the smoothed figures."""
+"""A step's weight in the smoothed signal, noise and number of examples."""
 
 LOOKS = 20
-"""Every so many steps it waits for two at least: the noise cannot be told from one gradient."""
+"""Every `LOOKS` steps the controller waits for at least two replicas, because one gradient does not show the noise."""
 
 
 @final
 class Gain:
-    """With gradients of c replicas, of b examples each, a step makes 1 / (1 + N / c b) of the progress that one without
-    noise would make; N, the gradient's noise scale, is the trace of the covariance of an example's gradient over the
-    squared norm of the expected one (McCandlish, Kaplan, Amodei et al. 2018, whose estimates these are).
+    """Weighs the progress of a step against its expected time.
 
-    DBW itself takes the loss's smoothness from successive losses, to the same end.
+    With gradients of c replicas, of b examples each, a step makes 1 / (1 + N / c b) of the progress of a step without
+    noise. N, the gradient's noise scale, is the trace of the covariance of an example's gradient over the squared norm
+    of the expected gradient. The estimates of both are those of McCandlish, Kaplan, Amodei et al. 2018.
+
+    DBW itself estimates the loss's smoothness from successive losses, for the same purpose.
     """
 
     def __init__(self, replicas: int, truncated: bool) -> None:
         self._replicas = replicas
-        self._window = Window(replicas, truncated)
+        self._window = ArrivalWindow(replicas, truncated)
         self._steps = 0
         self._signal = self._noise = self._examples = 0.0
 
@@ -56,7 +58,7 @@ class Gain:
         if len(counted) < 2 or report.mean_square_norm is None:
             return False
         norms, examples = np.array(counted).T
-        # A gradient of b examples has the squared norm signal + noise / b, and so has that of all of them together.
+        # The expected squared norm of a gradient over b examples is signal + noise / b, also for the mean gradient.
         share = np.mean(1 / examples)
         noise = (norms.mean() - report.mean_square_norm) / (share - 1 / examples.sum())
         signal = norms.mean() - noise * share
@@ -74,11 +76,11 @@ class Gain:
 
     def restore(self, state: Mapping[str, Any]) -> None:
         what = "The state of a gain"
-        known_fields(state, ("window", "steps", "signal", "noise", "examples"), what)
-        figures = [required(state, name, float, what) for name in ("signal", "noise", "examples")]
-        steps = required(state, "steps", int, what)
+        check_fields(state, ("window", "steps", "signal", "noise", "examples"), what)
+        figures = [read_required(state, name, float, what) for name in ("signal", "noise", "examples")]
+        steps = read_required(state, "steps", int, what)
         if steps < 0 or not np.isfinite(figures).all() or min(figures[1:]) < 0:
-            raise SpecError(f"{what} has finite figures, and a number of steps that is not negative.")
-        self._window.restore(required(state, "window", dict, what))
+            raise SpecError(f"{what} has finite figures, and at least 0 steps.")
+        self._window.restore(read_required(state, "window", dict, what))
         self._steps = steps
         self._signal, self._noise, self._examples = figures

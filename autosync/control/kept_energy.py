@@ -1,4 +1,4 @@
-"""Keeping as little of a gradient as still holds its energy: GraVAC (Tyagi and Swany 2023, algorithm 1)."""
+"""Keeps the smallest part of a gradient that still has enough energy: GraVAC (Tyagi and Swany 2023, algorithm 1)."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any, final
 
 from autosync.errors import SpecError
 from autosync.spec import Decision, StepReport
-from autosync.spec.codec import every, known_fields, required
+from autosync.spec.codec import check_fields, read_list, read_required
 
 SMOOTHING = 0.01
-"""What a step weighs in the smoothed shares, for each replica that there is, as the authors' N / 100."""
+"""A step's weight in the smoothed shares, per replica: the authors use N / 100 for N replicas."""
 
 
-def smoothed(shares: tuple[float, ...], report: StepReport, weight: float) -> tuple[float, ...]:
-    """The share of a gradient that each ratio keeps, the mean of all replicas', smoothed: this step's has `weight`."""
+def smooth(shares: tuple[float, ...], report: StepReport, weight: float) -> tuple[float, ...]:
+    """Smooth the shares of energy that the ratios keep, averaged over replicas; `report` has weight `weight`."""
     seen = [sum(of_ratio) / len(report.energies) for of_ratio in zip(*report.energies, strict=True)]
     if not seen or not all(map(math.isfinite, seen)):
         return shares
@@ -24,7 +24,10 @@ def smoothed(shares: tuple[float, ...], report: StepReport, weight: float) -> tu
 
 @final
 class KeptEnergy:
-    """The last ratio of those tried that `keeps` the share, or the first; one more is tried every `steps` steps."""
+    """Keeps the last tried ratio whose share of energy is at least `keeps`, or else the first ratio.
+
+    Every `steps` steps one more ratio counts as tried.
+    """
 
     def __init__(self, count: int, steps: int, keeps: float, replicas: int) -> None:
         self._count = count
@@ -41,7 +44,7 @@ class KeptEnergy:
 
     def observe(self, report: StepReport) -> bool:
         self._done += 1
-        self._shares = smoothed(self._shares, report, self._weight)
+        self._shares = smooth(self._shares, report, self._weight)
         return False
 
     def state(self) -> dict[str, Any]:
@@ -49,8 +52,8 @@ class KeptEnergy:
 
     def restore(self, state: Mapping[str, Any]) -> None:
         what = "The state of a kept energy"
-        known_fields(state, ("done", "shares"), what)
-        done, shares = required(state, "done", int, what), every(state, "shares", float, what)
+        check_fields(state, ("done", "shares"), what)
+        done, shares = read_required(state, "done", int, what), read_list(state, "shares", float, what)
         if done < 0 or len(shares) not in (0, self._count) or not all(map(math.isfinite, shares)):
-            raise SpecError(f"{what} has a finite share for each of {self._count} ratios, or none yet.")
+            raise SpecError(f"{what} has a finite share for each of {self._count} ratios, or no shares yet.")
         self._done, self._shares = done, shares

@@ -1,4 +1,4 @@
-"""Waiting for as many as a model expects to be best that was fitted to the replicas' times so far (after BDSGD)."""
+"""Waits for the replica count that is best by a generative model of the replicas' times (after BDSGD)."""
 
 from __future__ import annotations
 
@@ -9,27 +9,28 @@ from typing import Any, final
 import numpy as np
 
 from autosync.control.filter import Filter
-from autosync.control.run_times import LAST, Rows, RunTimes
+from autosync.control.run_times import LAST, CensoredTimes, RunTimes
 from autosync.control.window import best_count
 from autosync.errors import SpecError
 from autosync.spec import Decision, StepReport
-from autosync.spec.codec import every, known_fields, optional, required
+from autosync.spec.codec import check_fields, read_list, read_optional, read_required
 
 FIRST_FIT, AGAIN = 100, 200
-"""The model is fitted first after so many steps, and further whenever so many are over."""
+"""The model is first fitted after `FIRST_FIT` steps, and fitted further every `AGAIN` steps."""
 
 FIRST_ROUNDS, ROUNDS = 400, 100
-"""Rounds over all that is remembered, in the first fit and in those that follow."""
+"""Rounds over the remembered steps, in the first fit and in later fits."""
 
 REMEMBERED = 1000
-"""The last steps that it is fitted to."""
+"""The number of most recent steps that the model is fitted to."""
 
 
 @final
-class Learned:
-    """Waits for the count that the model's draws give the most gradients a second; as `Filter` until it is fitted.
+class LearnedTimeController:
+    """Waits for the count with the most gradients a second in the model's draws; decides like `Filter` until fitted.
 
-    With `truncated` a time that was not seen is a bound from below; else it is replaced by one of the last ones seen.
+    With `truncated`, an unseen time enters the model as a lower bound. Otherwise a random seen time of the same step
+    replaces it.
     """
 
     def __init__(self, replicas: int, truncated: bool) -> None:
@@ -44,33 +45,33 @@ class Learned:
     def decide(self) -> Decision:
         if self._model is None:
             return self._filter.decide()
-        last = Rows.of(self._times[-LAST:], self._waits[-LAST:])
+        last = CensoredTimes.of(self._times[-LAST:], self._waits[-LAST:])
         draws = np.sort(self._model.draws(last).numpy(), axis=1)
         return Decision(first=best_count(draws.mean(0, dtype=np.float64)))
 
     def observe(self, report: StepReport) -> bool:
-        seen = [each for each in report.arrivals if each is not None]
+        seen = [arrival for arrival in report.arrivals if arrival is not None]
         if not seen or min(seen) <= 0:
             return False
         self._filter.observe(report)
         times = report.arrivals
         if not self._truncated:
             draw = np.random.default_rng(self._steps)
-            times = tuple(float(draw.choice(seen)) if each is None else each for each in times)
+            times = tuple(float(draw.choice(seen)) if time is None else time for time in times)
         self._times = [*self._times, times][-REMEMBERED:]
         self._waits = [*self._waits, max(seen)][-REMEMBERED:]
         self._steps += 1
         if self._model is None and self._steps == FIRST_FIT:
             self._model = RunTimes(self._replicas)
-            self._model.fit(Rows.of(self._times, self._waits), FIRST_ROUNDS)
+            self._model.fit(CensoredTimes.of(self._times, self._waits), FIRST_ROUNDS)
         elif self._model is not None and self._steps % AGAIN == 0:
-            self._model.fit(Rows.of(self._times, self._waits), ROUNDS)
+            self._model.fit(CensoredTimes.of(self._times, self._waits), ROUNDS)
         return False
 
     def state(self) -> dict[str, Any]:
         return {
             "steps": self._steps,
-            "times": [list(each) for each in self._times],
+            "times": [list(row) for row in self._times],
             "waits": self._waits,
             "filter": self._filter.state(),
             "weights": None if self._model is None else self._model.weights(),
@@ -78,21 +79,21 @@ class Learned:
 
     def restore(self, state: Mapping[str, Any]) -> None:
         what = "The state of a learned model"
-        known_fields(state, ("steps", "times", "waits", "filter", "weights"), what)
-        steps, waits = required(state, "steps", int, what), every(state, "waits", float, what)
-        times = every(state, "times", list, what)
-        weights = optional(state, "weights", dict, what)
-        right = all(len(row) == self._replicas and all(_is_time(each) for each in row) for row in times)
+        check_fields(state, ("steps", "times", "waits", "filter", "weights"), what)
+        steps, waits = read_required(state, "steps", int, what), read_list(state, "waits", float, what)
+        times = read_list(state, "times", list, what)
+        weights = read_optional(state, "weights", dict, what)
+        right = all(len(row) == self._replicas and all(_is_time(time) for time in row) for row in times)
         if (
             not right
             or len(times) != len(waits)
             or not min(steps, REMEMBERED) == len(times)
             or not all(map(_is_time, waits))
         ):
-            raise SpecError(f"{what} has positive times of {self._replicas} replicas, or null, of each step's wait.")
+            raise SpecError(f"{what} has a wait for each step, and {self._replicas} times that are positive or null.")
         if (weights is None) != (steps < FIRST_FIT):
-            raise SpecError(f"{what} has weights from the {FIRST_FIT}th step on, and none before.")
-        self._filter.restore(required(state, "filter", dict, what))
+            raise SpecError(f"{what} has weights if and only if it has seen at least {FIRST_FIT} steps.")
+        self._filter.restore(read_required(state, "filter", dict, what))
         self._model = None
         if weights is not None:
             self._model = RunTimes(self._replicas)
@@ -104,5 +105,5 @@ class Learned:
 
 
 def _is_time(value: Any) -> bool:
-    """Whether `value` is a time, or None for one that was not seen."""
+    """Whether `value` is a positive time, or None for an unseen time."""
     return value is None or (isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf)

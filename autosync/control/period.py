@@ -1,4 +1,4 @@
-"""Meeting in every so many steps."""
+"""Synchronizes replicas in every `period`-th step."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any, final
 
 from autosync.errors import SpecError
 from autosync.spec import Decision, StepReport
-from autosync.spec.codec import known_fields, optional, required
+from autosync.spec.codec import check_fields, read_optional, read_required
 
 
 @final
 class Periodic:
-    """Replicas meet in every `period`-th step, and in each of the first `after`."""
+    """Lets replicas synchronize in every `period`-th step, and in each of the first `after` steps."""
 
     def __init__(self, period: int, after: int = 0) -> None:
         self._period = period
@@ -32,10 +32,10 @@ class Periodic:
 
     def restore(self, state: Mapping[str, Any]) -> None:
         what = "The state of a period"
-        known_fields(state, ("apart", "left"), what)
-        apart, left = required(state, "apart", int, what), optional(state, "left", int, what) or 0
+        check_fields(state, ("apart", "left"), what)
+        apart, left = read_required(state, "apart", int, what), read_optional(state, "left", int, what) or 0
         if not 0 <= apart < self._period:
-            raise SpecError(f"With a period of {self._period} replicas were apart for fewer steps, not {apart}.")
+            raise SpecError(f"{what} of {self._period} steps counts 0 to {self._period - 1} steps apart, not {apart}.")
         if left < 0:
-            raise SpecError(f"{what} has 0 steps left or more, not {left}.")
+            raise SpecError(f"{what} has at least 0 steps left, not {left}.")
         self._apart, self._left = apart, left

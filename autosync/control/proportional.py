@@ -1,4 +1,4 @@
-"""Loads by speed, corrected while training: dynamic batching (Tyagi and Sharma 2020)."""
+"""Splits examples by the speed of replicas, corrected during training: dynamic batching (Tyagi and Sharma 2020)."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Any, final
 
 from autosync.errors import SpecError
 from autosync.spec import Decision, Loads, StepReport
-from autosync.spec.codec import every, known_fields
+from autosync.spec.codec import check_fields, read_list
 
 WINDOW = 5
-"""Steps whose mean times decide; after a change as many are waited for."""
+"""The number of steps whose mean times decide; after a change, as many new steps are needed."""
 
 NEAR = 1e-6
-"""How far the shares of a saved state may be from adding up to 1."""
+"""The allowed difference between 1 and the sum of a saved state's shares."""
 
 
 @final
 class Proportional:
-    """Each share becomes what would take the mean's time, once any is to change by more than the dead band."""
+    """Sets shares so that all replicas take equally long, once a share would change by more than the dead band."""
 
     def __init__(self, loads: Loads) -> None:
         assert loads.dead_band is not None
@@ -34,9 +34,9 @@ class Proportional:
         return Decision(loads=self._shares)
 
     def observe(self, report: StepReport) -> bool:
-        times = tuple(each for each in report.arrivals if each is not None and 0 < each < math.inf)
+        times = tuple(time for time in report.arrivals if time is not None and 0 < time < math.inf)
         if len(times) != len(self._shares):
-            return False  # one that was not waited for leaves its time open
+            return False  # the time of a replica that was not waited for is unknown
         self._times = (*self._times, times)[-WINDOW:]
         if len(self._times) < WINDOW:
             return False
@@ -48,34 +48,41 @@ class Proportional:
         return False
 
     def state(self) -> dict[str, Any]:
-        return {"shares": list(self._shares), "times": [list(each) for each in self._times]}
+        return {"shares": list(self._shares), "times": [list(row) for row in self._times]}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         what = "The state of proportional loads"
-        known_fields(state, ("shares", "times"), what)
-        shares, times = every(state, "shares", float, what), every(state, "times", list, what)
-        are_shares = all(0 < each <= 1 for each in shares) and abs(sum(shares) - 1) < NEAR
+        check_fields(state, ("shares", "times"), what)
+        shares, times = read_list(state, "shares", float, what), read_list(state, "times", list, what)
+        are_shares = all(0 < share <= 1 for share in shares) and abs(sum(shares) - 1) < NEAR
         if len(shares) != len(self._shares) or not are_shares or not all(map(self._are_times, times)):
             raise SpecError(
                 f"{what} has a share, and times of its last steps, for each of {len(self._shares)} replicas."
             )
-        self._shares, self._times = shares, tuple(tuple(map(float, each)) for each in times)
+        self._shares, self._times = shares, tuple(tuple(map(float, row)) for row in times)
 
     def _are_times(self, row: list[Any]) -> bool:
-        numbers = [each for each in row if isinstance(each, int | float) and not isinstance(each, bool)]
-        return len(row) == len(numbers) == len(self._shares) and all(0 < each < math.inf for each in numbers)
+        numbers = [time for time in row if isinstance(time, int | float) and not isinstance(time, bool)]
+        return len(row) == len(numbers) == len(self._shares) and all(0 < time < math.inf for time in numbers)
 
 
 def within(speeds: Sequence[float], least: float, most: float) -> tuple[float, ...]:
-    """Shares by `speeds` that add up to 1, each from `least` to `most`; the others make up for those at a bound."""
-    shares = [each / sum(speeds) for each in speeds]
+    """Shares proportional to `speeds`, which add up to 1 and are between `least` and `most`.
+
+    Shares outside the bounds are set to a bound, and the remaining shares divide the rest by speed. If shares break
+    both bounds, the side with the larger excess is set first, because that changes whether the others still break
+    theirs.
+    """
+    shares = [speed / sum(speeds) for speed in speeds]
     held: dict[int, float] = {}
     while True:
-        over = {number: most for number, each in enumerate(shares) if each > most and number not in held}
-        under = {number: least for number, each in enumerate(shares) if each < least and number not in held}
+        over = {number: most for number, share in enumerate(shares) if share > most and number not in held}
+        under = {number: least for number, share in enumerate(shares) if share < least and number not in held}
         if not over and not under:
             return tuple(shares)
-        too_much, too_little = (sum(abs(shares[number] - each) for number, each in of.items()) for of in (over, under))
+        too_much, too_little = (
+            sum(abs(shares[number] - bound) for number, bound in outside.items()) for outside in (over, under)
+        )
         held |= over if too_much >= too_little else under
         free = [number for number in range(len(speeds)) if number not in held]
         left, of_free = 1 - sum(held.values()), sum(speeds[number] for number in free)

@@ -1,4 +1,4 @@
-"""What every controller is."""
+"""The interface of controllers."""
 
 from __future__ import annotations
 
@@ -9,22 +9,23 @@ from autosync.spec import Decision, StepReport
 
 
 class Controller(Protocol):
-    """Decides step after step. The same reports lead to the same decisions, in any process."""
+    """Decides one step after another. The same reports lead to the same decisions in any process."""
 
     def decide(self) -> Decision:
-        """The decision for the next step. Asked twice, it is the same."""
+        """Return the decision for the next step. A second call before `observe` returns the same decision."""
         ...
 
     def observe(self, report: StepReport) -> bool:
-        """Learn how the step went that was decided last; whether replicas meet now, which is heeded where that was
-        left open.
+        """Take the report of the step that was decided last; return whether replicas synchronize now.
+
+        The result counts only if the decision left that open (`Decision.meets` is None).
         """
         ...
 
     def state(self) -> dict[str, Any]:
-        """All that later decisions depend on, as JSON."""
+        """Return everything that later decisions depend on, as JSON."""
         ...
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on from a `state` of a controller of the same discipline. Raises `SpecError` for any other document."""
+        """Continue from the `state` of a controller of the same discipline. Raises `SpecError` for another document."""
         ...

@@ -1,10 +1,10 @@
-"""A joint generative model of the replicas' run times in a step, given those of the steps before (after BDSGD, Teng
+"""A joint generative model of the replicas' run times in a step, given the times of earlier steps (after BDSGD, Teng
 and Wood 2018).
 
-The logarithms of the times of step t are of a latent vector z: z ~ N(m(h), s(h)), log x = f(z, h) + noise, where h is
-what a network makes of the last steps, of which some times are only known to be over a bound. A second network guesses
-z from h and x (amortized inference); both are fitted by the evidence lower bound (Kingma and Welling 2014). A time that
-was not seen adds the probability of being over its bound, as survival analysis has it.
+The logarithms of the times of step t depend on a latent vector z: z ~ N(m(h), s(h)), log x = f(z, h) + noise. A network
+computes h from the last steps, where some times are known only by a lower bound. A second network infers z from h and x
+(amortized inference). Both are fitted by the evidence lower bound (Kingma and Welling 2014). An unseen time contributes
+the probability of exceeding its bound, as in survival analysis (censoring).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 LAST = 8
-"""Steps that the next one's times are inferred from."""
+"""The number of steps from which the next step's times are inferred."""
 
 LATENT, HIDDEN, DRAWS = 4, 32, 64
 LEARNING_RATE = 5e-3
@@ -27,23 +27,24 @@ LEAST_NOISE = 0.02
 
 
 @dataclass(frozen=True)
-class Rows:
-    """Times of steps: `logs` (steps, replicas) are logarithms, and where `seen` is False bounds from below."""
+class CensoredTimes:
+    """Times of steps: `logs` (steps, replicas) are logarithms of times, or of lower bounds where `seen` is False."""
 
     logs: Tensor
     seen: Tensor
 
     @classmethod
-    def of(cls, times: Sequence[Sequence[float | None]], waits: Sequence[float]) -> Rows:
-        """The rows of `times`, in seconds; None is one that was over its step's wait."""
+    def of(cls, times: Sequence[Sequence[float | None]], waits: Sequence[float]) -> CensoredTimes:
+        """Build from `times` (steps, replicas) in seconds; None is a time that exceeded its step's wait."""
         logs = [
-            [math.log(wait if each is None else each) for each in row] for row, wait in zip(times, waits, strict=True)
+            [math.log(wait if time is None else time) for time in row] for row, wait in zip(times, waits, strict=True)
         ]
-        return cls(torch.tensor(logs), torch.tensor([[each is not None for each in row] for row in times]))
+        return cls(torch.tensor(logs), torch.tensor([[time is not None for time in row] for row in times]))
 
     def windows(self) -> tuple[Tensor, Tensor]:
-        """What is inferred from, (steps - LAST + 1, LAST x replicas x 2), and its centre, (steps - LAST + 1, 1): the
-        median of what was seen.
+        """The network's inputs, (steps - LAST + 1, LAST x replicas x 2), and their centres, (steps - LAST + 1, 1).
+
+        A centre is the median of the seen times of its window.
         """
         logs = self.logs.unfold(0, LAST, 1).transpose(1, 2)
         seen = self.seen.unfold(0, LAST, 1).transpose(1, 2)
@@ -53,7 +54,7 @@ class Rows:
 
 
 class RunTimes(nn.Module):
-    """The model for so many replicas. All randomness is of fixed seeds, so that the same rows make the same model."""
+    """The model for `replicas` replicas. All randomness has fixed seeds, so the same times give the same model."""
 
     def __init__(self, replicas: int) -> None:
         with torch.random.fork_rng(devices=[]):
@@ -71,14 +72,14 @@ class RunTimes(nn.Module):
             self._z_draws = torch.randn((DRAWS, LATENT), generator=noise)
             self._x_draws = torch.randn((DRAWS, replicas), generator=noise)
 
-    def fit(self, rows: Rows, rounds: int) -> None:
-        """Fit it further to `rows`, of over LAST steps, for so many rounds over all of them."""
+    def fit(self, rows: CensoredTimes, rounds: int) -> None:
+        """Fit the model further to `rows`, which have more than LAST steps, for `rounds` rounds over all steps."""
         history, centre = rows.windows()
         history, centre = history[:-1], centre[:-1]
         logs, seen = rows.logs[LAST:] - centre, rows.seen[LAST:]
         optimizer = torch.optim.Adam(self.parameters(), LEARNING_RATE)
         draw = torch.Generator().manual_seed(len(logs))
-        with _one_thread():
+        with _single_thread():
             for _ in range(rounds):
                 optimizer.zero_grad()
                 (-self._bound(history, logs, seen, draw).mean()).backward()  # type: ignore[no-untyped-call]
@@ -97,9 +98,9 @@ class RunTimes(nn.Module):
         return likely - torch.distributions.kl_divergence(guess, prior).sum(1)
 
     @torch.no_grad()
-    def draws(self, rows: Rows) -> Tensor:
-        """Times that the step after the last `LAST` of `rows` may take, in seconds, (DRAWS, replicas)."""
-        history, centre = Rows(rows.logs[-LAST:], rows.seen[-LAST:]).windows()
+    def draws(self, rows: CensoredTimes) -> Tensor:
+        """Draw times in seconds, (DRAWS, replicas), for the step that follows the last `LAST` steps of `rows`."""
+        history, centre = CensoredTimes(rows.logs[-LAST:], rows.seen[-LAST:]).windows()
         summary = self.summary(history)
         prior = _normal(self.prior(summary))
         z = prior.mean + prior.stddev * self._z_draws
@@ -110,14 +111,14 @@ class RunTimes(nn.Module):
         return LEAST_NOISE + nn.functional.softplus(self.noise)
 
     def weights(self) -> dict[str, Any]:
-        """The weights, as JSON."""
+        """Return the weights as JSON."""
         return {name: value.tolist() for name, value in self.state_dict().items()}
 
     def load(self, weights: Mapping[str, Any]) -> None:
-        """Take `weights` for its own. Raises `ValueError` or `TypeError` for those of no such model."""
+        """Set the weights. Raises `ValueError` or `TypeError` if `weights` do not belong to such a model."""
         tensors = {name: torch.tensor(value, dtype=torch.float32) for name, value in weights.items()}
-        if not all(bool(each.isfinite().all()) for each in tensors.values()):
-            raise ValueError("Weights are finite.")
+        if not all(bool(tensor.isfinite().all()) for tensor in tensors.values()):
+            raise ValueError("Weights must be finite.")
         try:
             self.load_state_dict(tensors)
         except RuntimeError as error:
@@ -125,8 +126,8 @@ class RunTimes(nn.Module):
 
 
 @contextmanager
-def _one_thread() -> Iterator[None]:
-    """Sums are of the same bits whatever number of threads others work with."""
+def _single_thread() -> Iterator[None]:
+    """Use one torch thread in the block, so that sums have the same bits for any number of threads outside."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

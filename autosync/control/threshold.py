@@ -1,4 +1,4 @@
-"""Meeting when gradients change: SelSync (Tyagi and Swany 2023, algorithm 1)."""
+"""Synchronizes replicas when gradients change: SelSync (Tyagi and Swany 2023, algorithm 1)."""
 
 from __future__ import annotations
 
@@ -10,28 +10,29 @@ import numpy as np
 
 from autosync.errors import SpecError
 from autosync.spec import Decision, StepReport
-from autosync.spec.codec import every, known_fields, optional
+from autosync.spec.codec import check_fields, read_list, read_optional
 
 SMOOTHING = 0.01
-"""What a step's squared norm weighs in the smoothed one, for each replica that there is: 0.16 for the authors' 16.
+"""The weight of a step's squared norm in the smoothed one, per replica: 0.16 for the authors' 16 replicas.
 
-They cut the average off after 25 steps; this one goes on, so that what is left out weighs under (1 - 0.01 n)^25.
+The authors cut the average off after 25 steps. Here the average has no cut-off: with n replicas, steps older than that
+weigh less than (1 - 0.01 n)^25 together.
 """
 
 
 LAST_CHANGES = 100
-"""How many changes a quantile is of."""
+"""The number of recent changes whose quantile is the threshold."""
 
 FIRST_CHANGES = 10
-"""Until there are so many, replicas meet after every step."""
+"""Until there are `FIRST_CHANGES` changes, replicas synchronize after every step."""
 
 
 @final
 class WhenGradientsChange:
-    """Replicas meet after a step in which any one's smoothed squared norm changed by at least so much of itself.
+    """Lets replicas synchronize after a step that changed the smoothed squared norm of any replica's gradient enough.
 
-    That is the `threshold`; or as much as in the share `quantile` of the last steps. They meet after each of the first
-    `after` steps too, and after the very first, which has nothing to be compared with.
+    Enough is the relative change `threshold`, or the `quantile` of the relative changes of the last steps. Replicas
+    also synchronize after each of the first `after` steps, and after the very first step, which has no predecessor.
     """
 
     def __init__(
@@ -49,45 +50,47 @@ class WhenGradientsChange:
         return Decision(meets=None)
 
     def observe(self, report: StepReport) -> bool:
-        before, now = self._smoothed, tuple(0.0 if each is None else each for each in report.square_norms)
+        before, now = self._smoothed, tuple(0.0 if norm is None else norm for norm in report.square_norms)
         if before:
             now = tuple(old + self._weight * (new - old) for old, new in zip(before, now, strict=True))
         self._smoothed = now
         forced, self._left = self._left > 0, max(self._left - 1, 0)
-        # What is no number, or follows a gradient of zero, is a change too.
+        # A norm that is not a number, or that follows a gradient of zero, is a change too.
         pairs = zip(before, now, strict=False)
-        each = [abs(new - old) / old if old > 0 and math.isfinite(new) else math.inf for old, new in pairs]
-        change = max(each, default=math.inf)
+        changes = [abs(new - old) / old if old > 0 and math.isfinite(new) else math.inf for old, new in pairs]
+        change = max(changes, default=math.inf)
         least = self._least()
         if self._quantile is not None and math.isfinite(change):
             self._changes = (*self._changes, change)[-LAST_CHANGES:]
         return forced or change >= least
 
     def _least(self) -> float:
-        """How much of a change lets replicas meet."""
+        """The smallest relative change after which replicas synchronize."""
         if self._quantile is None:
-            assert self._threshold is not None, "one of the two is given"
+            assert self._threshold is not None, "a rhythm has a threshold or a quantile"
             return self._threshold
         if len(self._changes) < FIRST_CHANGES:
             return 0.0
         return float(np.quantile(self._changes, self._quantile))
 
     def state(self) -> dict[str, Any]:
-        smoothed = [each if math.isfinite(each) else None for each in self._smoothed]
+        smoothed = [norm if math.isfinite(norm) else None for norm in self._smoothed]
         more = {"changes": list(self._changes), "left": self._left}
         return {"smoothed": smoothed} | {name: value for name, value in more.items() if value}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         what = "The state of a threshold"
-        known_fields(state, ("smoothed", "changes", "left"), what)
-        found = every(state, "smoothed", object, what)
-        if len(found) not in (0, self._replicas) or not all(_is_norm(each) for each in found):
-            raise SpecError(f"{what} has a smoothed squared norm for each of {self._replicas} replicas, or none yet.")
-        changes = every(state, "changes", float, what) if "changes" in state else ()
-        left = optional(state, "left", int, what) or 0
-        if len(changes) > LAST_CHANGES or not all(0 <= each < math.inf for each in changes) or left < 0:
-            raise SpecError(f"{what} has up to {LAST_CHANGES} changes, and 0 steps left or more.")
-        self._smoothed = tuple(math.nan if each is None else float(each) for each in found)  # type: ignore[arg-type]
+        check_fields(state, ("smoothed", "changes", "left"), what)
+        norms = read_list(state, "smoothed", object, what)
+        if len(norms) not in (0, self._replicas) or not all(_is_norm(norm) for norm in norms):
+            raise SpecError(
+                f"{what} has a smoothed squared norm for each of {self._replicas} replicas, or no norms yet."
+            )
+        changes = read_list(state, "changes", float, what) if "changes" in state else ()
+        left = read_optional(state, "left", int, what) or 0
+        if len(changes) > LAST_CHANGES or not all(0 <= change < math.inf for change in changes) or left < 0:
+            raise SpecError(f"{what} has at most {LAST_CHANGES} changes, and at least 0 steps left.")
+        self._smoothed = tuple(math.nan if norm is None else float(norm) for norm in norms)  # type: ignore[arg-type]
         self._changes, self._left = changes, left
 
 

@@ -1,4 +1,4 @@
-"""Keeping less and less of a gradient: the warm-up of deep gradient compression (Lin et al. 2018)."""
+"""Keeps a shrinking part of gradients at the start: the warm-up of deep gradient compression (Lin et al. 2018)."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any, final
 
 from autosync.errors import SpecError
 from autosync.spec import Decision, StepReport
-from autosync.spec.codec import known_fields, required
+from autosync.spec.codec import check_fields, read_required
 
 
 @final
 class WarmUp:
-    """Each of `count` ratios for `steps` steps, one after the other, and the last from then on."""
+    """Keeps each of `count` ratios for `steps` steps in turn, and the last one from then on."""
 
     def __init__(self, count: int, steps: int) -> None:
         self._last = count - 1
@@ -31,8 +31,8 @@ class WarmUp:
 
     def restore(self, state: Mapping[str, Any]) -> None:
         what = "The state of a warm-up"
-        known_fields(state, ("done",), what)
-        done = required(state, "done", int, what)
+        check_fields(state, ("done",), what)
+        done = read_required(state, "done", int, what)
         if done < 0:
-            raise SpecError(f"A warm-up has done 0 steps or more, not {done}.")
+            raise SpecError(f"{what} has done at least 0 steps, not {done}.")
         self._done = done

@@ -1,4 +1,4 @@
-"""The last times of all replicas, of which some were not seen: they are known to be over what the step waited."""
+"""The recent arrival times of all replicas. Unseen times, which exceed their step's wait, are imputed."""
 
 from __future__ import annotations
 
@@ -7,40 +7,38 @@ from collections.abc import Mapping
 from typing import Any, final
 
 import numpy as np
-import numpy.typing as npt
 
 from autosync.errors import SpecError
+from autosync.numeric import FloatArray
 from autosync.spec import StepReport
-from autosync.spec.codec import every, known_fields, required
-
-Array = npt.NDArray[np.float64]
+from autosync.spec.codec import check_fields, read_list, read_required
 
 ROWS = 10
-"""Steps that are remembered."""
+"""The number of remembered steps."""
 
 FURTHER = 1.5
-"""What a time not seen is taken for, in waits, where none that was seen is over the wait."""
+"""The imputed time, in multiples of the wait, if no seen time exceeds the wait."""
 
 
 @final
-class Window:
-    """The times of the last `ROWS` steps. What was not seen is drawn from what was, by the number of the step."""
+class ArrivalWindow:
+    """The times of the last `ROWS` steps. Unseen times are drawn from seen ones, with the step's number as the seed."""
 
     def __init__(self, replicas: int, truncated: bool) -> None:
-        """With `truncated` a time not seen is one of those over the wait, and else any one."""
+        """With `truncated`, unseen times are drawn from the times that exceed the wait, otherwise from all times."""
         self._replicas = replicas
         self._truncated = truncated
         self._steps = 0
         self._rows: list[list[float]] = []
 
     @property
-    def rows(self) -> Array:
+    def rows(self) -> FloatArray:
         """The times, float64 (steps, replicas)."""
         return np.array(self._rows).reshape(-1, self._replicas)
 
     def note(self, report: StepReport) -> None:
-        """Note the arrivals of a step."""
-        seen = [each for each in report.arrivals if each is not None]
+        """Add the arrivals of a step."""
+        seen = [arrival for arrival in report.arrivals if arrival is not None]
         if not seen:
             return
         wait = max(seen)
@@ -48,9 +46,9 @@ class Window:
         pool = known[known > wait] if self._truncated else known
         draw = np.random.default_rng(self._steps)
         row = []
-        for each in report.arrivals:
-            if each is not None:
-                row.append(each)
+        for arrival in report.arrivals:
+            if arrival is not None:
+                row.append(arrival)
             else:
                 row.append(float(draw.choice(pool)) if len(pool) else FURTHER * wait)
         self._steps += 1
@@ -61,18 +59,18 @@ class Window:
 
     def restore(self, state: Mapping[str, Any]) -> None:
         what = "The state of a window"
-        known_fields(state, ("steps", "rows"), what)
-        steps, rows = required(state, "steps", int, what), every(state, "rows", list, what)
-        if steps < 0 or len(rows) > ROWS or not all(self._is_row(each) for each in rows):
-            raise SpecError(f"{what} has up to {ROWS} rows of {self._replicas} finite times.")
+        check_fields(state, ("steps", "rows"), what)
+        steps, rows = read_required(state, "steps", int, what), read_list(state, "rows", list, what)
+        if steps < 0 or len(rows) > ROWS or not all(self._is_row(row) for row in rows):
+            raise SpecError(f"{what} has at most {ROWS} rows of {self._replicas} finite times, and at least 0 steps.")
         self._steps, self._rows = steps, [[float(time) for time in row] for row in rows]
 
     def _is_row(self, row: list[Any]) -> bool:
-        times = [each for each in row if isinstance(each, int | float) and not isinstance(each, bool)]
+        times = [time for time in row if isinstance(time, int | float) and not isinstance(time, bool)]
         return len(row) == len(times) == self._replicas and all(map(math.isfinite, times))
 
 
-def best_count(times: Array) -> int:
-    """The count c for which c over `times[c - 1]`, (replicas,), is largest, among those whose time is positive."""
+def best_count(times: FloatArray) -> int:
+    """The count c with the largest c / `times[c - 1]`, (replicas,), among counts whose time is positive."""
     counts = np.arange(1, len(times) + 1)
     return int(np.argmax(np.where(times > 0, counts / np.where(times > 0, times, 1.0), -1.0))) + 1

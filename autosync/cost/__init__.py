@@ -1,30 +1,34 @@
-"""What arithmetic alone can say about a strategy: what loads which link, bounds, and step times by two simulators."""
+"""Simulators of step time, link loads and lower bounds of a strategy, all computed without running a step."""
 
 from autosync.cost.blended import BASES, Blended
 from autosync.cost.bound import StepBound, all_reduce_bound_seconds, step_bound
 from autosync.cost.closed_form.analytic import AnalyticSimulator, drifts_in_cell
 from autosync.cost.closed_form.breakdown import Bottleneck, Breakdown, Traffic, bottleneck, breakdown, traffic
-from autosync.cost.coefficients import Coefficients, ReplayCoefficients
-from autosync.cost.composed import Drafted, Informed, weight_of
+from autosync.cost.coefficients import PRIORS, REPLAY_PRIORS, Coefficients, ReplayCoefficients
+from autosync.cost.composed import CascadeSimulator, TransferSimulator, weight_of
 from autosync.cost.protocol import Restorable, Simulator, Unsure, with_spread
-from autosync.cost.replay import Replay, StepFigures, VariableFigures, VirtualClock, side_by_side
+from autosync.cost.replay import Replay, Span, StepFigures, StepOverlap, VariableFigures, VirtualClock, side_by_side
 
 __all__ = [
     "BASES",
+    "PRIORS",
+    "REPLAY_PRIORS",
     "AnalyticSimulator",
     "Blended",
     "Bottleneck",
     "Breakdown",
+    "CascadeSimulator",
     "Coefficients",
-    "Drafted",
-    "Informed",
     "Replay",
     "ReplayCoefficients",
     "Restorable",
     "Simulator",
+    "Span",
     "StepBound",
     "StepFigures",
+    "StepOverlap",
     "Traffic",
+    "TransferSimulator",
     "Unsure",
     "VariableFigures",
     "VirtualClock",

@@ -1,37 +1,61 @@
-"""What no exact strategy can go below: a step's time by the bytes that must cross, and by what must be computed.
+"""Lower bounds on the step time of exact strategies: by the bytes that must cross links, and by computation.
 
-Notation: n nodes with replicas; M(k) bytes that the sum of k replicas' gradients comes to, at least; C(S) the bytes a
-second that can leave a set of nodes S; F and B core-seconds of a replica's passes.
+Notation: n nodes with replicas; M(k) the minimum bytes of the sum of k replicas' gradients; C(S) the bytes a second
+that can leave a set of nodes S; F and B core-seconds of a replica's passes.
 
-To add up n gradients element by element and make the sum known to n nodes takes 2 n - 2 messages, even if sums are
-sent on (one-way gossiping: Harary and Schwenk 1974), each of M(1). Out of a set of nodes that holds some replicas and
-not all of them, the sum of theirs must go, and into it the sum of the others'. So
+Adding n gradients element by element and distributing the sum to n nodes takes 2 n - 2 messages of M(1) each, even if
+sums are forwarded (one-way gossiping: Harary and Schwenk 1974). If a set of nodes holds some replicas but not all, the
+sum of its replicas must leave the set, and the sum of the other replicas must enter it. So
 
-    step >= (2 n - 2) M(1) / sum of C({node}),   the same of what can come in
-    step >= sum over the nodes of M(replicas elsewhere) / sum of C({node}),   the same of what can come in
+    step >= (2 n - 2) M(1) / sum of C({node}),   the same for the incoming rates
+    step >= sum over the nodes of M(replicas elsewhere) / sum of C({node}),   the same for the incoming rates
     step >= M(replicas within) / C(S) for every node, and every side of a link that alone joins two parts
-    step >= M(replicas elsewhere) / what can come into it, the same
+    step >= M(replicas elsewhere) / incoming rate of S, the same
     step >= sum of (F + B) over the replicas on one machine's cores / these cores
 
-What is paced is released at known times of its pass, and crosses no link before: what is released from T on, after the
-fastest pass began, takes T and then as long as the links take for it alone.
+Gradients of paced passes are released at known times of the pass and cross no link before. The gradients released at T
+or later, where T counts from the start of the fastest pass, take T and then as long as the links take for them alone.
 
-All of this holds for any parts of a cluster as well, if each is taken for one node: of what hangs on a switch, racks
-as well as nodes, G parts have to send 2 G - 2 sums out together.
+Without a barrier after each step, steps are a periodic schedule. Its cycles go from the read of a variable, n after the
+start of the pass, to its gradient, released at r, to its sum, to the next read. So, for all r and n,
 
-In the first two, each variable counts with the larger. A dense variable comes to its bytes. If its gradients have b
-rows of factors, the sum of k of them has in general rank r = min(k b, its sides), and is r times (the sum of its sides
-less r) numbers, as many as tell matrices of that rank apart; fewer than its elements are no sum element by element, and
-the first does not hold for them. A sparse one comes to the rows that a replica touches, which is what must
-cross on average where batches are drawn at random, wherever rows are kept. Nothing is taken for latency, protocol,
-copies and the optimizer, so no strategy comes all the way.
+    step >= r - n + the links' time for the variables released at r or later and read at n or earlier
+
+With a barrier all values are there before the pass, so n is 0. On one link without latency the bound can be met: jobs
+with release r and deadline step + n fit if each interval is long enough for the jobs within it, because serving the
+earliest deadline first is optimal (Jackson 1955).
+
+The bounds also hold for parts of a cluster, if each part counts as one node. For example, G parts attached to a switch,
+whether racks or nodes, together have to send 2 G - 2 sums out.
+
+In the first two bounds, each variable counts with the larger. A dense variable counts with its bytes. If gradients have
+b rows of factors, the sum of k gradients generally has rank r = min(k b, the variable's sides). It then takes r times
+(the sum of the sides minus r) numbers, the dimension of the matrices of rank r. If this is less than the number of
+elements, the sum is not an elementwise sum, and the first bound does not hold. The bounds ignore latency, protocols,
+copies and the optimizer, so no strategy reaches them exactly.
+
+A sparse variable counts with U(k), the distinct rows that k replicas touch together in a step, on average. Let q be the
+probability that one replica touches a row, Q = 1 - (1 - q)^k for k replicas, and a and b the replicas on the two sides
+of a cut. If the row is kept on the side of a, the values that the other side reads leave that side and its gradients
+enter it, each with probability Q(b); if both sides have copies, gradients cross with Q(a) one way and Q(b) the other.
+So at least U(min(a, b)) rows cross each way. Similarly, parts with h(1), h(2), ... replicas have to send at least
+2 (the sum of U(h) minus the largest U(h)) rows out, because one part keeps the row. This holds under three assumptions:
+replicas draw their batches independently from one distribution, rows stay at their location, for any location, and
+every step moves its own sums and values.
+
+The model has U(1) and may have U(2). Weighted by q, (1 - (1 - q)^k) / q is convex, so with s = 2 - U(2) / U(1), the
+mean of q over touched rows, U(k) >= U(1) (1 - (1 - s)^k) / s (Jensen), with equality for k = 1, k = 2 and rows of equal
+probability. Without U(2), replicas may all touch the same rows (s = 1), so only U(1) is certain.
 """
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from autosync.cost.capacity import nodes_by_machine, paced_passes, replicas_on_cores
+import numpy as np
+
+from autosync.cost.capacity import draw_passes, nodes_by_machine, replicas_on_cores
+from autosync.layout.apart import splits_of
 from autosync.layout.fitting.bound import trees_bound
 from autosync.layout.topology import Topology
 from autosync.spec import DTYPE_BYTES, ClusterSpec, Link, ModelSpec, Variable
@@ -39,79 +63,105 @@ from autosync.spec import DTYPE_BYTES, ClusterSpec, Link, ModelSpec, Variable
 
 @dataclass(frozen=True)
 class StepBound:
-    """Seconds that a step takes at least, as far as the cluster's figures are right, and what takes them."""
+    """The minimum seconds of a step, given correct figures of the cluster, and the limiting resource (`reason`)."""
 
     seconds: float
     reason: str
 
-    def share_gone(self, baseline_seconds: float, speedup: float) -> float | None:
-        """The share of the way from a baseline's step to this bound that a `speedup` over it goes; below 0 if slower.
+    def gap_closed(self, baseline_seconds: float, speedup: float) -> float | None:
+        """The share of the gap between a baseline's step and this bound that a `speedup` closes; negative if slower.
 
-        None where the baseline is at the bound, or the bound is 0: then there is no way to go.
+        None if the baseline is at the bound or the bound is 0, because then there is no gap.
         """
-        way = baseline_seconds - self.seconds
-        return None if way <= 0 or self.seconds <= 0 else (baseline_seconds - baseline_seconds / speedup) / way
+        gap = baseline_seconds - self.seconds
+        return None if gap <= 0 or self.seconds <= 0 else (baseline_seconds - baseline_seconds / speedup) / gap
 
 
-def step_bound(model: ModelSpec, cluster: ClusterSpec) -> StepBound:
-    """The greatest of the bounds; 0 seconds where nothing crosses and nothing is known of computing.
+def step_bound(model: ModelSpec, cluster: ClusterSpec, overlaps: bool = False) -> StepBound:
+    """The greatest bound; 0 seconds if no bytes cross links and the cost of computing is unknown.
 
-    A link that changes counts with its greatest rate, so that the bound holds at any time.
+    Strategies may send the looked-up rows of tied tables apart, so the least bound of all ways to do so counts.
+
+    With `overlaps`, the bound of a step without a barrier, whose values may travel during the next forward pass; it is
+    at most the bound of a step with one. A link whose rate changes counts with its greatest rate, so that the bound
+    holds at any time.
     """
     cluster = _at_greatest_rates(cluster)
-    bounds = [StepBound(0.0, "nothing"), *_by_links(model, cluster), *_by_cores(model, cluster)]
-    return max(bounds, key=lambda bound: bound.seconds)
+    of_splits = [
+        max(
+            [StepBound(0.0, "nothing"), *_by_links(split, cluster, overlaps), *_by_cores(split, cluster)],
+            key=lambda bound: bound.seconds,
+        )
+        for split in splits_of(model)
+    ]
+    return min(of_splits, key=lambda bound: bound.seconds)
 
 
 def all_reduce_bound_seconds(cluster: ClusterSpec, replicas: Sequence[str], size: float) -> float | None:
-    """Seconds that the sum of `size` bytes of each replica takes at least to be with all, by the links between nodes.
+    """The minimum seconds to sum `size` bytes of each replica and distribute the sum, by the links between nodes.
 
-    That is what the best packing of trees takes whose links never wait (`autosync.layout.fitting.packing`), to whatever
-    nodes: to a parameter server as well. It is the greatest of the bounds by links above wherever that was tried, a
-    hundred trees of switches. None for more than 16 nodes.
+    The bound is the time of the best packing of trees whose links never wait (`autosync.layout.fitting.packing`). Roots
+    may be any nodes, so the bound also covers parameter servers. In all tries (a hundred trees of switches) it equaled
+    the greatest of the link bounds above. None for more than 16 nodes.
     """
-    found = trees_bound(Topology(cluster, tuple(replicas)))
-    return None if found is None else found * size
+    byte_seconds = trees_bound(Topology(cluster, tuple(replicas)))
+    return None if byte_seconds is None else byte_seconds * size
 
 
 def _at_greatest_rates(cluster: ClusterSpec) -> ClusterSpec:
     if not cluster.changes:
         return cluster
-    rates = [[link.gbit_per_s, *(each.gbit_per_s for each in link.later or ())] for link in cluster.links]
-    greatest = [max(each, key=lambda rate: rate.value) for each in rates]
+    rates = [[link.gbit_per_s, *(change.gbit_per_s for change in link.later or ())] for link in cluster.links]
+    greatest = [max(of_link, key=lambda rate: rate.value) for of_link in rates]
     links = [replace(link, gbit_per_s=rate) for link, rate in zip(cluster.links, greatest, strict=True)]
     return replace(cluster, links=tuple(links))
 
 
 @dataclass(frozen=True)
 class _Cut:
-    """Links into or out of a part of the cluster, or of several parts: what sums must cross them, at which rate.
-
-    `replicas` are those whose sum crosses, of one part; of several, those in each, whose sums all cross.
-    """
+    """The links into or out of one or several parts of the cluster, and the sums that must cross these links."""
 
     links: str
+    """The links in words."""
+
     bytes_per_second: float
+    """The rate of all links together."""
+
     replicas: tuple[int, ...]
+    """For one part, the number of replicas whose sum crosses. For several parts, the replicas of each part; the sums of
+    all parts cross."""
+
+    all_replicas: int
+    """The number of replicas on the cluster."""
 
     def seconds(self, variables: Sequence[Variable]) -> float:
         if len(self.replicas) == 1:
-            return _sum_of(variables, *self.replicas) / self.bytes_per_second
+            (summed,) = self.replicas
+            return _sum_of(variables, summed, self.all_replicas - summed) / self.bytes_per_second
         return _crossing(variables, self.replicas) / self.bytes_per_second
 
 
-def _by_links(model: ModelSpec, cluster: ClusterSpec) -> Iterator[StepBound]:
-    """Bounds by what crosses links: of all gradients, and of those that are released late in paced passes."""
+def _by_links(model: ModelSpec, cluster: ClusterSpec, overlaps: bool) -> Iterator[StepBound]:
+    """Bounds by the bytes that cross links: for all gradients, and for those of paced passes released late and read
+    early."""
     cuts = list(_cuts(cluster))
     yield from (StepBound(cut.seconds(model.variables), cut.links) for cut in cuts)
-    paced = paced_passes(model, cluster, [str(device) for device in cluster.replica_devices])
+    paced = draw_passes(model, cluster, [str(device) for device in cluster.replica_devices])
     if paced is None:
         return
-    for fraction in sorted(set(paced.ready.values())):
-        left = [each for each in model.variables if paced.ready.get(each.name, -1.0) >= fraction]
-        begin = paced.earliest_seconds * (paced.forward + (1 - paced.forward) * fraction)
-        for cut in cuts:
-            yield StepBound(begin + cut.seconds(left), f"paced passes and then {cut.links}")
+    by_read = sorted(
+        (variable for variable in model.variables if variable.name in paced.ready),
+        key=lambda variable: paced.read[variable.name] if overlaps else 0.0,
+    )
+    released = np.array([paced.forward + (1 - paced.forward) * paced.ready[variable.name] for variable in by_read])
+    read = np.array([paced.forward * paced.read[variable.name] if overlaps else 0.0 for variable in by_read])
+    passes = "paced passes from reads to gradients" if overlaps else "paced passes"
+    for cut in cuts:
+        crossing = np.array([cut.seconds([variable]) for variable in by_read])
+        for begin in np.unique(released):
+            # Sums up to each read; among variables that are read together, the last one's sum has all of them.
+            summed = np.cumsum(crossing * (released >= begin)) + (begin - read) * paced.earliest_seconds
+            yield StepBound(float(summed.max()), f"{passes} and then {cut.links}")
 
 
 def _cuts(cluster: ClusterSpec) -> Iterator[_Cut]:
@@ -128,24 +178,26 @@ def _cuts(cluster: ClusterSpec) -> Iterator[_Cut]:
             coming[link.target] += link.bytes_per_second
     elsewhere = {node: all_replicas - held for node, held in replicas.items()}
     for rates, way, summed in ((leaving, "out of", replicas), (coming, "into", elsewhere)):
-        yield _Cut(f"the links {way} all nodes together", sum(rates.values()), tuple(replicas.values()))
+        yield _Cut(f"the links {way} all nodes together", sum(rates.values()), tuple(replicas.values()), all_replicas)
         for node, count in summed.items():
-            yield _Cut(f"the links {way} {node}", rates[node], (count,))
+            yield _Cut(f"the links {way} {node}", rates[node], (count,), all_replicas)
     for switch in cluster.switches:
         yield from _around(switch, replicas, links)
     for link in links:
-        beyond = _reached(link.target, [each for each in links if {each.source, each.target} != _ends(link)])
+        others = [candidate for candidate in links if _ends(candidate) != _ends(link)]
+        beyond = _reachable(link.target, others)
         inside = sum(count for node, count in replicas.items() if node in beyond)
         if link.source not in beyond and 0 < inside < all_replicas:
-            yield _Cut(f"link {link.source} > {link.target}", link.bytes_per_second, (all_replicas - inside,))
+            words = f"link {link.source} > {link.target}"
+            yield _Cut(words, link.bytes_per_second, (all_replicas - inside,), all_replicas)
 
 
 def _around(switch: str, replicas: Counter[str], links: Sequence[Link]) -> Iterator[_Cut]:
-    """All links of a switch to the parts that hang on it; two parts are bound by each one's links more."""
+    """The cuts of a switch from the parts attached to it. Two parts have none: the bound of each part is tighter."""
     at, rest = [link for link in links if switch in _ends(link)], [link for link in links if switch not in _ends(link)]
     parts: dict[frozenset[str], int] = {}
     for link in at:
-        part = frozenset(_reached((_ends(link) - {switch}).pop(), rest))
+        part = frozenset(_reachable((_ends(link) - {switch}).pop(), rest))
         parts[part] = sum(count for node, count in replicas.items() if node in part)
     held = [(part, count) for part, count in parts.items() if count]
     if len(held) < 3 or sum(count for _, count in held) > replicas.total():
@@ -153,27 +205,33 @@ def _around(switch: str, replicas: Counter[str], links: Sequence[Link]) -> Itera
     for way, end in (("out of", "source"), ("into", "target")):
         rate = sum(link.bytes_per_second for link in at for part, _ in held if getattr(link, end) in part)
         counts = tuple(count for _, count in held)
-        yield _Cut(f"the links {way} all that hangs on {switch} together", rate, counts)
+        words = f"the links {way} everything attached to {switch} together"
+        yield _Cut(words, rate, counts, replicas.total())
 
 
 def _crossing(variables: Sequence[Variable], replicas: Sequence[int]) -> float:
-    """Bytes that at least have to leave parts with so many replicas each, or to come into them, in all."""
-    of_elements, others = 2 * len(replicas) - 2, [sum(replicas) - held for held in replicas]
-    return sum(
-        max(
+    """The minimum bytes that have to leave (or enter) all parts together; `replicas` are the replicas of each part."""
+    of_elements, elsewhere = 2 * len(replicas) - 2, [sum(replicas) - held for held in replicas]
+
+    def out_of_parts(variable: Variable) -> float:
+        if variable.sparse:
+            touched = [_sum_bytes(variable, held) for held in replicas]
+            return 2 * (sum(touched) - max(touched))
+        return max(
             of_elements * _sum_bytes(variable, 1) if _is_summed_by_elements(variable) else 0.0,
-            sum(_sum_bytes(variable, count) for count in others),
+            sum(_sum_bytes(variable, count) for count in elsewhere),
         )
-        for variable in variables
-    )
+
+    return sum(map(out_of_parts, variables))
 
 
 def _by_cores(model: ModelSpec, cluster: ClusterSpec) -> Iterator[StepBound]:
-    """Bounds by the cores that replicas compute on, where the model was profiled; nodes may share one machine's. A
-    paced pass takes what it takes, and of cores only what it spends there.
+    """Bounds by the cores on which replicas compute, if the model was profiled; nodes may share a machine's cores.
+
+    A paced pass takes its drawn time, and only its release and held computation use cores.
     """
     replicas = [str(device) for device in cluster.replica_devices]
-    paced = paced_passes(model, cluster, replicas)
+    paced = draw_passes(model, cluster, replicas)
     if paced is not None:
         yield StepBound(paced.least_seconds, "the paced passes")
         passes = paced.core_seconds
@@ -181,15 +239,16 @@ def _by_cores(model: ModelSpec, cluster: ClusterSpec) -> Iterator[StepBound]:
         passes = model.profile.forward_seconds + model.profile.backward_seconds
     else:
         return
-    at_work = replicas_on_cores(cluster, replicas)
+    on_cores = replicas_on_cores(cluster, replicas)
     for machine, nodes in nodes_by_machine(cluster).items():
-        if count := float(at_work[nodes].sum()):
+        if count := float(on_cores[nodes].sum()):
             reason = f"computing on the {machine.count:g} cores of {machine.machine}"
             yield StepBound(count * passes / machine.count, reason)
 
 
-def _sum_of(variables: Sequence[Variable], replicas: int) -> float:
-    return sum(_sum_bytes(variable, replicas) for variable in variables)
+def _sum_of(variables: Sequence[Variable], replicas: int, others: int) -> float:
+    """The minimum bytes of the sum of `replicas` gradients that cross to or from `others`."""
+    return sum(_sum_bytes(variable, min(replicas, others) if variable.sparse else replicas) for variable in variables)
 
 
 def _is_summed_by_elements(variable: Variable) -> bool:
@@ -197,22 +256,31 @@ def _is_summed_by_elements(variable: Variable) -> bool:
 
 
 def _sum_bytes(variable: Variable, replicas: int) -> float:
-    """The bytes that the sum of so many replicas' gradients of the variable comes to, however it is written down."""
+    """The minimum bytes of the sum of `replicas` gradients of the variable, in any representation."""
     element = DTYPE_BYTES[variable.dtype]
     if variable.rows_per_step is not None:
-        return variable.gradient_bytes
+        return min(variable.bytes, _row_count(variable, replicas) * variable.row_elements * element)
     if variable.factor_rows is not None:
         rank = min(replicas * variable.factor_rows, *variable.shape)
         return rank * (sum(variable.shape) - rank) * element
     return variable.bytes
 
 
+def _row_count(variable: Variable, replicas: int) -> float:
+    """The minimum mean of U(replicas), the distinct rows of a sparse variable that `replicas` touch together."""
+    rows = variable.rows_per_step or 0.0
+    if variable.rows_of_two is None or not rows:
+        return rows
+    share = min(1.0, 2 - variable.rows_of_two / rows)
+    return rows * replicas if share <= 0 else rows * (1 - (1 - share) ** replicas) / share
+
+
 def _ends(link: Link) -> set[str]:
     return {link.source, link.target}
 
 
-def _reached(start: str, links: Sequence[Link]) -> set[str]:
-    """What can be reached from `start`, itself included."""
+def _reachable(start: str, links: Sequence[Link]) -> set[str]:
+    """The nodes and switches reachable from `start`, including `start`."""
     reached, ahead = {start}, [start]
     while ahead:
         here = ahead.pop()

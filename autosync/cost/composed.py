@@ -1,27 +1,25 @@
-"""Simulators made of others: one that also learns from other runs, and one that drafts and then verifies.
+"""Composed simulators: one also learns from other runs, one drafts with a fast simulator and verifies with the best.
 
-Notation: a record's error, in log seconds, is its own, of variance e^2, and one for each thing that is not the same as
-in the search: r^2 for another run, on a machine in another mood, m^2 for another model, c^2 for another cluster. With
-so much more variance it counts e^2 / (e^2 + r^2 + ...) of a record of the search itself, as in any weighted fit. One
-of another model on another cluster may be of another machine in all respects, and counts nothing.
+Notation: a record's error, in log seconds, has variance e^2, plus a term for every difference from the search: r^2 for
+another run (on a machine in another state), m^2 for another model, c^2 for another cluster. A record with more variance
+has the weight e^2 / (e^2 + r^2 + ...) relative to a record of the search itself, as in any weighted fit. A record of
+another model on another cluster may come from an entirely different machine, and has weight 0.
 """
 
 from collections.abc import Sequence
 from typing import final
 
 import numpy as np
-import numpy.typing as npt
 
 from autosync.cost.protocol import Simulator, with_spread
+from autosync.numeric import FloatArray
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy
-
-FloatArray = npt.NDArray[np.float64]
 
 ERROR, RUN_ERROR, MODEL_ERROR, CLUSTER_ERROR = 0.05, 0.05, 0.1, 0.1
 
 
 def weight_of(same_model: bool, same_cluster: bool) -> float:
-    """The weight of a record of another run: 1/2 if model and cluster are the same, 1/6 if one is, else 0."""
+    """The weight of a record of another run: 1/2 for the same model and cluster, 1/6 if one of them differs, else 0."""
     if not (same_model or same_cluster):
         return 0.0
     variance = ERROR**2 + RUN_ERROR**2
@@ -31,45 +29,43 @@ def weight_of(same_model: bool, same_cluster: bool) -> float:
 
 
 @final
-class Informed:
-    """`simulator`, which learns from `earlier` records of other runs, too: each as far as it was timed alike.
+class TransferSimulator:
+    """`simulator` that also learns from `earlier` records of other runs, weighted by the similarity of conditions.
 
-    The order in which the records of the search come in makes no difference.
+    The order in which the search's records arrive makes no difference.
     """
 
     def __init__(
         self, simulator: Simulator, earlier: Sequence[RuntimeRecord], model: ModelSpec, cluster: ClusterSpec
     ) -> None:
-        """A search for `model` on `cluster` is what the earlier records are compared with; paced ones and real ones
-        are not.
-        """
+        """Weight the earlier records for a search for `model` on `cluster`. Paced and real records are not mixed."""
         self.simulator = simulator
-        self._earlier = tuple(each for each in earlier if each.compares_on(cluster))
+        self._earlier = tuple(record for record in earlier if record.compares_on(cluster))
         self._weights = [
-            weight_of(each.model.digest == model.digest, each.cluster.digest == cluster.digest)
-            for each in self._earlier
+            weight_of(record.model.digest == model.digest, record.cluster.digest == cluster.digest)
+            for record in self._earlier
         ]
 
     def predict(self, model: ModelSpec, cluster: ClusterSpec, strategies: Sequence[Strategy]) -> FloatArray:
-        """Log step seconds (n,), as `simulator` has them."""
+        """Log step seconds (n,), by `simulator`."""
         return self.simulator.predict(model, cluster, strategies)
 
     def predict_with_spread(
         self, model: ModelSpec, cluster: ClusterSpec, strategies: Sequence[Strategy]
     ) -> tuple[FloatArray, FloatArray | None]:
-        """Predict as `predict` does, with how sure `simulator` is, if it says so."""
+        """The predictions of `predict`, with the standard deviations of `simulator`, if it reports them."""
         return with_spread(self.simulator, model, cluster, strategies)
 
     def fit(self, records: Sequence[RuntimeRecord], weights: Sequence[float] | None = None) -> None:
-        """Learn from `records` of the search, and from the earlier ones."""
+        """Learn from `records` of the search, and from the earlier records."""
         order = sorted(range(len(records)), key=lambda place: _order(records[place]))
-        own = [records[place] for place in order]
+        ordered = [records[place] for place in order]
         if not self._earlier and weights is None:
-            self.simulator.fit(own)
+            self.simulator.fit(ordered)
             return
-        heavy = [1.0] * len(own) if weights is None else [weights[place] for place in order]
-        # The search's own come first: where a model was profiled several times, the first profile stands for all.
-        self.simulator.fit([*own, *self._earlier], [*heavy, *self._weights])
+        heavy = [1.0] * len(ordered) if weights is None else [weights[place] for place in order]
+        # The search's records come first: if a model was profiled several times, the first profile stands for all.
+        self.simulator.fit([*ordered, *self._earlier], [*heavy, *self._weights])
 
 
 def _order(record: RuntimeRecord) -> tuple[object, ...]:
@@ -78,17 +74,17 @@ def _order(record: RuntimeRecord) -> tuple[object, ...]:
 
 VERIFIED = 64
 EQUAL = 1e-9
-"""The most, in log seconds, by which two drafts may differ and be of the same strategy."""
+"""The maximum difference, in log seconds, between two drafts of the same strategy."""
 
 
 @final
-class Drafted:
-    """Predicts as `best` does for the `verified` strategies of a batch that `draft` finds fastest, and for all those
-    that it was fitted on; a batch of at most `verified` is predicted by `best` alone.
+class CascadeSimulator:
+    """A cascade of two simulators. `best` predicts the `verified` strategies of a batch that `draft` finds fastest, and
+    all strategies of the fitted records; a batch of at most `verified` strategies is predicted by `best` alone.
 
-    Every other strategy is predicted no faster than any of the former, the others in the order and at the distances of
-    their drafts. So the fastest of a batch are ranked by `best`, as far as `draft` lets them through; the seconds of
-    the others are not to be relied on.
+    All remaining strategies are predicted no faster than the verified ones, in the order and at the distances of their
+    drafts. So `best` ranks the fastest strategies of a batch, as far as `draft` selects them; the predicted seconds of
+    the remaining strategies are not reliable.
     """
 
     def __init__(self, draft: Simulator, best: Simulator, verified: int = VERIFIED) -> None:
@@ -100,25 +96,25 @@ class Drafted:
         self._drafts, self._digests = np.zeros(0), frozenset[str]()
 
     def predict(self, model: ModelSpec, cluster: ClusterSpec, strategies: Sequence[Strategy]) -> FloatArray:
-        """Log step seconds (n,). Raises `SpecError` when a strategy does not fit the model and the cluster."""
+        """Log step seconds (n,). Raises `SpecError` if a strategy does not fit the model and the cluster."""
         return self.predict_with_spread(model, cluster, strategies)[0]
 
     def predict_with_spread(
         self, model: ModelSpec, cluster: ClusterSpec, strategies: Sequence[Strategy]
     ) -> tuple[FloatArray, FloatArray | None]:
-        """Predict as `predict` does, with the deviations that `best` gives, if any; of drafts, the largest of these."""
+        """The predictions of `predict`, with the deviations of `best`, if any; drafts get the largest deviation."""
         if len(strategies) <= self.verified:
             return with_spread(self.best, model, cluster, strategies)
         drafts = self.draft.predict(model, cluster, strategies)
         order = np.argsort(drafts, kind="stable")
         promising = np.zeros(len(drafts), dtype=np.bool_)
         promising[order[: self.verified]] = True
-        promising[self._learned_from(model, cluster, strategies, drafts)] = True
+        promising[self._places_of_known(model, cluster, strategies, drafts)] = True
         chosen = np.flatnonzero(promising)
-        found, deviations = with_spread(self.best, model, cluster, [strategies[place] for place in chosen.tolist()])
-        slowest = found[np.isin(chosen, order[: self.verified])].max()
+        verified, deviations = with_spread(self.best, model, cluster, [strategies[place] for place in chosen.tolist()])
+        slowest = verified[np.isin(chosen, order[: self.verified])].max()
         predicted = slowest + (drafts - drafts[order[self.verified - 1]])
-        predicted[chosen] = found
+        predicted[chosen] = verified
         if deviations is None:
             return predicted, None
         spread = np.full(len(strategies), deviations.max())
@@ -126,19 +122,20 @@ class Drafted:
         return predicted, spread
 
     def fit(self, records: Sequence[RuntimeRecord], weights: Sequence[float] | None = None) -> None:
-        for each in (self.draft, self.best):
+        for simulator in (self.draft, self.best):
             if weights is None:
-                each.fit(records)
+                simulator.fit(records)
             else:
-                each.fit(records, weights)
+                simulator.fit(records, weights)
         self._learned = [record for record in records if record.timed]
         self._family = None
 
-    def _learned_from(
+    def _places_of_known(
         self, model: ModelSpec, cluster: ClusterSpec, strategies: Sequence[Strategy], drafts: FloatArray
     ) -> list[int]:
-        """Places of strategies learned from. A digest takes long: only those with the draft of such a one are asked."""
-        self._work_out_learned(model, cluster)
+        """The places of strategies that were fitted. Digests are slow, so only strategies with the draft of a fitted
+        strategy are compared by digest."""
+        self._draft_fitted(model, cluster)
         known = self._drafts
         if not len(known):
             return []
@@ -147,12 +144,12 @@ class Drafted:
         alike = np.flatnonzero(np.minimum(np.abs(after - drafts), np.abs(drafts - before)) <= EQUAL)
         return [place for place in alike.tolist() if strategies[place].digest in self._digests]
 
-    def _work_out_learned(self, model: ModelSpec, cluster: ClusterSpec) -> None:
-        """Sorted drafts, and digests, of the strategies learned from of this model and cluster; kept for the last."""
+    def _draft_fitted(self, model: ModelSpec, cluster: ClusterSpec) -> None:
+        """Compute sorted drafts and digests of the fitted strategies of this model and cluster; cached for one pair."""
         family = (model.digest, cluster.digest)
         if self._family != family:
-            records = [each for each in self._learned if (each.model.digest, each.cluster.digest) == family]
-            same = [each.strategy for each in records]
-            self._drafts = np.sort(self.draft.predict(model, cluster, same))
-            self._digests = frozenset(each.digest for each in same)
+            records = [record for record in self._learned if (record.model.digest, record.cluster.digest) == family]
+            fitted = [record.strategy for record in records]
+            self._drafts = np.sort(self.draft.predict(model, cluster, fitted))
+            self._digests = frozenset(strategy.digest for strategy in fitted)
             self._family = family

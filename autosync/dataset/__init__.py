@@ -1,4 +1,6 @@
-"""The Arrow room: records as Parquet files that pandas and Ray Data open too, and the AutoSync dataset's import."""
+"""The Arrow package: records as Parquet files that pandas and Ray Data can open too, and the AutoSync dataset's
+import.
+"""
 
 from autosync.dataset.files import records_folder
 from autosync.dataset.quiet_ray import quietly
@@ -8,27 +10,27 @@ from autosync.dataset.schema import COLUMNS, SCHEMA, Column, Schema
 from autosync.dataset.split import SPLITS, split_of, split_records
 from autosync.dataset.store import RecordStore
 from autosync.dataset.streaming import (
-    Rows,
-    Share,
+    BlockShare,
+    RowBlock,
     arrays_in,
     blocks_of,
     read_arrays,
     records_with_ids,
-    stored_bytes,
-    streamed,
+    stream_blocks,
+    total_bytes,
 )
 
 __all__ = [
     "COLUMNS",
     "SCHEMA",
     "SPLITS",
+    "BlockShare",
     "Column",
     "RecordStore",
     "ResultColumn",
     "ResultStore",
-    "Rows",
+    "RowBlock",
     "Schema",
-    "Share",
     "arrays_in",
     "blocks_of",
     "quietly",
@@ -39,6 +41,6 @@ __all__ = [
     "records_with_ids",
     "split_of",
     "split_records",
-    "stored_bytes",
-    "streamed",
+    "stream_blocks",
+    "total_bytes",
 ]

@@ -1,6 +1,7 @@
-"""Whole files of records: listed, read, and written so that a crash leaves all of a file or nothing.
+"""Whole files of records: list, read, and write them so that a crash leaves a complete file or none.
 
-They are on this machine's file system, or at an address (`remote.py`)."""
+The files are in this machine's file system or at an address (`remote.py`).
+"""
 
 import stat
 import uuid
@@ -10,7 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from autosync.dataset.parquet import parquet_bytes, plain, read_table, write_table
-from autosync.dataset.remote import remote_at, said
+from autosync.dataset.remote import failure_in_words, remote_at
 from autosync.dataset.schema import SCHEMA, Schema
 from autosync.errors import DatasetError, WriteError
 from autosync.files import replacing, writable_folder
@@ -20,27 +21,32 @@ from autosync.spec.address import Address, Place
 SUFFIX = ".parquet"
 PROOF = b"autosync can write here"
 IGNORED_PREFIXES = (".", "_")
-"""Names that pandas, pyarrow and Ray Data pass over in a directory of Parquet files; temporary files start so."""
+"""Prefixes of names that pandas, pyarrow and Ray Data skip in a directory of Parquet files. Temporary files
+have one.
+"""
 
 
 def list_files(directory: Place) -> list[Place]:
-    """Files of records in `directory`, by name; at an address, none where nothing was written yet.
+    """Return the files of records in `directory`, by name; at an address, an empty list if nothing was written yet.
 
-    Raises `DatasetError` when it cannot be listed, or holds something else: readers of the plain directory would fail.
+    Raises `DatasetError` if the directory cannot be listed or contains other files, because readers of the plain
+    directory would fail on them.
     """
     if isinstance(directory, Address):
-        return _checked([directory / name for name in _sizes(directory) if not name.startswith(IGNORED_PREFIXES)])
+        return _check_files([directory / name for name in _sizes(directory) if not name.startswith(IGNORED_PREFIXES)])
     try:
         paths = [path for path in sorted(directory.iterdir()) if not path.name.startswith(IGNORED_PREFIXES)]
     except OSError as error:
         raise DatasetError(
             f"No records can be read from {directory}: {error.strerror}. Give a directory that autosync wrote."
         ) from None
-    return _checked(list(paths))
+    return _check_files(list(paths))
 
 
 def records_folder(data: Place) -> Place | None:
-    """The folder of records that `data` names: `records` in it, or itself; None where there is no such folder."""
+    """Return the folder of records that `data` names: its folder `records`, or `data` itself; None without such a
+    folder.
+    """
     inside = data / "records"
     if isinstance(inside, Path):
         folder = inside if inside.is_dir() else data
@@ -49,32 +55,32 @@ def records_folder(data: Place) -> Place | None:
 
 
 def with_bytes(directory: Place) -> Iterator[tuple[Place, int]]:
-    """Yield the files of `list_files` with their sizes. Raises as that does, and `FileNotFoundError`."""
+    """Yield the files of `list_files` with their sizes. Raises the errors of `list_files`, and `FileNotFoundError`."""
     sizes = _sizes(directory) if isinstance(directory, Address) else {}
     for path in list_files(directory):
         yield path, path.stat().st_size if isinstance(path, Path) else sizes.get(path.name, 0)
 
 
 def read_file(path: Place, schema: Schema = SCHEMA, columns: Sequence[str] | None = None) -> pa.Table:
-    """The table of `read_encoded`, with the text in every row. Raises as that does."""
+    """Return the table of `read_encoded`, with the text in every row. Raises the errors of `read_encoded`."""
     return plain(read_encoded(path, schema, columns), str(path))
 
 
 def read_encoded(path: Place, schema: Schema = SCHEMA, columns: Sequence[str] | None = None) -> pa.Table:
-    """The rows of one file, upgraded to `schema`, or some of its columns; text as dictionaries.
+    """Return the rows of one file, upgraded to `schema`, or some of its columns; text as dictionaries.
 
-    Raises `DatasetError` when the file is not of records, damaged, too large or newer than this program, and
-    `FileNotFoundError` when it is gone.
+    Raises `DatasetError` if the file is foreign, damaged, too large or newer than this program, and `FileNotFoundError`
+    if the file is gone.
     """
-    return schema.upgraded(
-        read_table(path, lambda found: schema.version_of(found, str(path)), columns), str(path), columns
+    return schema.upgrade(
+        read_table(path, lambda stated: schema.version_of(stated, str(path)), columns), str(path), columns
     )
 
 
 def write_file(directory: Place, name: str, table: pa.Table) -> None:
-    """Write `table` as the file `name`, on disk when this returns; replaces a file of that name.
+    """Write `table` as the file `name`, replacing a file of that name; the file is on disk when this function returns.
 
-    Raises `DatasetError`, leaving nothing behind, when the disk is full or the directory cannot be written.
+    Raises `DatasetError`, without leaving a file behind, if the disk is full or the directory cannot be written.
     """
     if isinstance(directory, Address):
         _put(directory, name, parquet_bytes(table))
@@ -87,7 +93,7 @@ def write_file(directory: Place, name: str, table: pa.Table) -> None:
 
 
 def check_writable(directory: Place) -> None:
-    """Make `directory` if it is missing and write to it. Raises `DatasetError` when that fails."""
+    """Create `directory` if needed and write to it. Raises `DatasetError` if that fails."""
     if isinstance(directory, Address):
         name = _temporary_name()
         _put(directory, name, PROOF)
@@ -100,7 +106,7 @@ def check_writable(directory: Place) -> None:
 
 
 def remove_file(path: Place) -> None:
-    """Delete one file of records; one that is gone already is fine. Raises `DatasetError`."""
+    """Delete one file of records, if it still exists. Raises `DatasetError`."""
     try:
         if isinstance(path, Address):
             remote_at(path, path.parent).remove()
@@ -111,9 +117,9 @@ def remove_file(path: Place) -> None:
 
 
 def remove_stale_temporaries(directory: Place, older_than_seconds: float) -> None:
-    """Delete temporary files that a killed process left; younger ones may be in use by another process.
+    """Delete temporary files that a killed process left. Younger ones may belong to another process.
 
-    Ages are taken against a file made now, so that the file system's clock is the only one.
+    Ages are relative to a file created now, so that only the file system's clock counts.
     """
     if isinstance(directory, Address):
         _remove_stale_objects(directory, older_than_seconds)
@@ -136,22 +142,24 @@ def remove_stale_temporaries(directory: Place, older_than_seconds: float) -> Non
 
 
 def _may_be_a_file(path: Place) -> bool:
-    """Whether it is one, or has just gone; reading what else a directory may hold, such as a pipe, might never end."""
+    """Whether the path is a regular file, or has just been deleted. Reading anything else, such as a pipe, may never
+    end.
+    """
     if isinstance(path, Address):
-        return True  # at an address only files are listed
+        return True  # listings of an address contain only files
     try:
         return stat.S_ISREG(path.stat().st_mode)
     except FileNotFoundError:
         return not path.is_symlink()
-    except OSError:  # such as links in a ring
+    except OSError:  # such as a cycle of links
         return False
 
 
-def _checked(paths: list[Place]) -> list[Place]:
+def _check_files(paths: list[Place]) -> list[Place]:
     for path in paths:
         if path.suffix != SUFFIX or not _may_be_a_file(path):
             raise DatasetError(
-                f"A directory of records holds Parquet files only, but {path} is none; move it elsewhere."
+                f"A directory of records must hold only Parquet files, but {path} is no such file; move it elsewhere."
             )
     return paths
 
@@ -160,7 +168,9 @@ def _sizes(directory: Address) -> dict[str, int]:
     try:
         return remote_at(directory).sizes()
     except OSError as error:
-        raise DatasetError(f"No records can be read from {directory}: {said(error, 'name another place')}") from None
+        raise DatasetError(
+            f"No records can be read from {directory}: {failure_in_words(error, 'name another place')}"
+        ) from None
 
 
 def _put(directory: Address, name: str, content: bytes) -> None:
@@ -177,10 +187,10 @@ def _remove_stale_objects(directory: Address, older_than_seconds: float) -> None
     probe = _temporary_name()
     _put(directory, probe, PROOF)
     try:
-        now = remote_at(directory / probe, directory).written_at()
+        now = remote_at(directory / probe, directory).write_time()
         for name in names:
             try:
-                stale = now - remote_at(directory / name, directory).written_at() > older_than_seconds
+                stale = now - remote_at(directory / name, directory).write_time() > older_than_seconds
             except FileNotFoundError:
                 continue
             if stale:
@@ -206,7 +216,9 @@ def _remove(path: Path) -> None:
 def _unwritable(directory: Place, raised: OSError | WriteError) -> DatasetError:
     error = raised if isinstance(raised, OSError) else raised.cause
     if isinstance(directory, Address):
-        return DatasetError(f"Records cannot be written to {directory}: {said(error, 'name another place')}")
+        return DatasetError(
+            f"Records cannot be written to {directory}: {failure_in_words(error, 'name another place')}"
+        )
     why = error.strerror or str(error).rstrip(".")
     full = error.errno in FULL_DISK
     advice = "Free the disk, or give another directory." if full else "Give another directory."

@@ -1,4 +1,4 @@
-"""Ray Data without its news: for readers that are part of something that says what it does itself."""
+"""Ray Data without its progress output, for readers inside a command that reports its own progress."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from contextlib import contextmanager
 
 @contextmanager
 def quietly(in_order: bool = False) -> Iterator[None]:
-    """Let Ray Data show nothing in the block, and ask for no CPU: newer readers want one, which may never be free.
+    """Silence Ray Data in the block, and request no CPU: newer readers request one, which may never become free.
 
-    With `in_order` blocks come in the order of what they were made of.
+    With `in_order`, blocks arrive in the order of their inputs.
     """
     import ray.data
 
@@ -26,7 +26,7 @@ def quietly(in_order: bool = False) -> Iterator[None]:
             setattr(context, name, wanted[name])
         context.execution_options.preserve_order = in_order or ordered
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # it would rather be given an expression of its own
+            warnings.simplefilter("ignore")  # Ray Data warns that it prefers its own expressions
             yield
     finally:
         log.setLevel(level)

@@ -1,4 +1,4 @@
-"""Records as a Ray Data dataset. Ray is imported when it is asked for, not before."""
+"""Records as a Ray Data dataset. Ray is imported only on use."""
 
 from __future__ import annotations
 
@@ -20,18 +20,19 @@ READ_ATTEMPTS = 5
 
 
 def ray_dataset(directory: Place) -> ray.data.Dataset:
-    """A lazy dataset of the rows in `directory` (columns: `autosync.dataset.COLUMNS`), read by Ray on this node.
+    """Return a lazy dataset of the rows in `directory` (columns: `autosync.dataset.COLUMNS`), read by Ray on this node.
 
-    Starts Ray when it is not running. The files must not be compacted before the dataset is read.
-    Raises `DatasetError` when there are no records; reading a damaged file raises Ray's own error, which tells it.
+    Starts Ray if it is not running. The files must not be compacted before the dataset is read. Raises `DatasetError`
+    if there are no records. Reading a damaged file raises Ray's own error, which includes the cause.
     """
     return _dataset(directory)
 
 
 def read_rows(directory: Place, columns: Sequence[str], ids: Collection[str] | None = None) -> list[dict[str, Any]]:
-    """Some columns of all rows, or of those of these ids, read by Ray Data on this node beside whatever it runs.
+    """Return some columns of all rows, or of the rows with these ids, read by Ray Data on this node alongside other
+    work.
 
-    Starts over when another process merges files meanwhile. Raises `DatasetError` as `ray_dataset` does.
+    The read starts over if another process merges files meanwhile. Raises the errors of `ray_dataset`.
     """
     from ray.exceptions import RayTaskError
 
@@ -45,7 +46,7 @@ def read_rows(directory: Place, columns: Sequence[str], ids: Collection[str] | N
                 return list(rows.take_all())
         except (FileNotFoundError, RayTaskError) as error:
             if "FileNotFound" not in f"{type(error).__name__}{error}":
-                for path in RecordStore(directory).current_files():  # Ray's error is pages long: read what failed here
+                for path in RecordStore(directory).current_files():  # Ray's error is pages long: repeat the read here
                     read_file(path, columns=columns)
                 raise
     raise DatasetError(f"Files in {directory} keep vanishing while they are read; stop what deletes them.")
@@ -57,14 +58,14 @@ def _dataset(directory: Place, columns: Sequence[str] | None = None, **reading: 
     files = RecordStore(directory).current_files()
     if not files:
         raise DatasetError(
-            f"Ray Data needs a record to know the columns, but {directory} holds none; run a trial first."
+            f"Ray Data needs a record to know the columns, but {directory} holds no record; run a trial first."
         )
-    # Ray's own reader verifies no checksum and knows no limit. Whole paths: its workers are in folders of their own.
-    named = ray.data.from_items([{"path": str(absolute(path))} for path in files])
+    # Ray's own reader verifies no checksums and has no limits. Absolute paths, because workers have other folders.
+    paths = ray.data.from_items([{"path": str(absolute(path))} for path in files])
 
     def rows(batch: pa.Table) -> pa.Table:
         return pa.concat_tables(read_file(place_of(path), columns=columns) for path in batch.column("path").to_pylist())
 
-    # Only this node has to have the files.
-    here = {"ray.io/node-id": ray.get_runtime_context().get_node_id()}
-    return named.map_batches(rows, batch_size=1, batch_format="pyarrow", label_selector=here, **reading)
+    # Run on this node, because other nodes may lack the files.
+    this_node = {"ray.io/node-id": ray.get_runtime_context().get_node_id()}
+    return paths.map_batches(rows, batch_size=1, batch_format="pyarrow", label_selector=this_node, **reading)

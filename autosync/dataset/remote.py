@@ -1,8 +1,8 @@
-"""Files at an address: listed, fetched whole, and written so that they appear whole or not at all.
+"""Files at an address: list them, fetch them whole, and write them so that they appear whole or not at all.
 
-An object store shows an object once all of it is there, so a writer that is killed leaves nothing to be seen (of a
-large one, an upload that never ended, which the store's own rules clear away). Elsewhere a file gets its name when it
-is whole. Whoever does not answer within the limits of this module is given up.
+An object store shows an object only when it is complete, so a killed writer leaves no visible object (for a large one,
+it leaves an unfinished upload, which the store's own rules remove). Elsewhere a file gets its name when it is complete.
+Requests without an answer within this module's limits are abandoned.
 """
 
 from __future__ import annotations
@@ -24,13 +24,15 @@ from autosync.spec import cut
 from autosync.spec.address import Address
 
 LOOK_SECONDS, TRANSFER_SECONDS = 60.0, 600.0
-"""The longest that listing, asking and removing may take; and the longest for a file there or back."""
+"""The longest time for listing, querying and removing, and the longest for transferring a file."""
 
 OBJECT_STORES = ("s3", "gs", "gcs")
-"""Schemes of stores whose objects appear whole."""
+"""Schemes of stores whose objects appear only when complete."""
 
 RETRIES = {"gs": "retry_limit_seconds=20", "gcs": "retry_limit_seconds=20"}
-"""Options that keep a scheme's own client from trying for a quarter of an hour, unless the address has them."""
+"""Options that stop a scheme's own client from retrying for a quarter of an hour, unless the address has such
+options.
+"""
 
 WORDS = (
     ("NO_SUCH_BUCKET|bucket does not exist|ContainerNotFound", "make the bucket first, or name another"),
@@ -41,7 +43,7 @@ WORDS = (
     ("NETWORK|curl|resolve host|timed out|does not answer|UNAVAILABLE|SLOW_DOWN", "check the network and the address"),
     ("not implemented|libjvm|libhdfs", "this machine cannot use such an address; name another"),
 )
-"""What to do, by words of what went wrong."""
+"""Remedies, by a pattern in the error's text."""
 
 T = TypeVar("T")
 
@@ -49,31 +51,34 @@ T = TypeVar("T")
 @final
 @dataclass(frozen=True)
 class Remote:
-    """A file system that serves `address`, and `path`, what it calls it."""
+    """A file system that serves `address`."""
 
     address: Address
     files: fs.FileSystem
     path: str
+    """The address' path within the file system."""
 
     @property
     def is_object_store(self) -> bool:
         return self.address.scheme in OBJECT_STORES
 
     def sizes(self) -> dict[str, int]:
-        """Bytes of the files here by their names, in order; without a folder there are none. Raises `OSError`."""
+        """Return the files' sizes in bytes by name, in order; an empty result without the folder. Raises `OSError`."""
         selected = fs.FileSelector(self.path, allow_not_found=True)
-        found = _within(LOOK_SECONDS, lambda: self.files.get_file_info(selected))
-        if not found and self.is_object_store:
+        infos = _within(LOOK_SECONDS, lambda: self.files.get_file_info(selected))
+        if not infos and self.is_object_store:
             self._check_bucket()
-        return {each.base_name: each.size for each in sorted(found, key=lambda each: each.path) if each.is_file}
+        return {info.base_name: info.size for info in sorted(infos, key=lambda info: info.path) if info.is_file}
 
-    def fetched(self, most_bytes: int) -> bytes:
-        """The content of this file, of at most so many bytes. Raises `OSError`, `FileNotFoundError` when it is gone."""
+    def fetch(self, most_bytes: int) -> bytes:
+        """Return the content of this file, at most `most_bytes`. Raises `OSError`, or `FileNotFoundError` if the file
+        is gone.
+        """
 
         def fetch() -> bytes:
             with self.files.open_input_file(self.path) as file:
                 if file.size() > most_bytes:
-                    raise OSError(f"it has {file.size()} bytes, and at most {most_bytes} are read")
+                    raise OSError(f"it has {file.size()} bytes, but at most {most_bytes} are read")
                 return file.read()
 
         try:
@@ -86,8 +91,9 @@ class Remote:
             raise
 
     def put(self, name: str, content: bytes, temporary: str) -> None:
-        """Write the file `name` in this folder; where it would be seen half-written it is called `temporary` until it
-        is whole. Raises `OSError`."""
+        """Write the file `name` in this folder. Where a half-written file would be visible, its name is `temporary`
+        until it is complete. Raises `OSError`.
+        """
 
         def put() -> None:
             path, at_first = f"{self.path}/{name}", f"{self.path}/{name if self.is_object_store else temporary}"
@@ -101,14 +107,14 @@ class Remote:
         _within(TRANSFER_SECONDS, put)
 
     def remove(self) -> None:
-        """Delete this file; one that is gone already is fine. Raises `OSError`."""
+        """Delete this file, if it still exists. Raises `OSError`."""
         try:
             _within(LOOK_SECONDS, lambda: self.files.delete_file(self.path))
         except FileNotFoundError:
             return
 
-    def written_at(self) -> float:
-        """When this file was written, by the clock of who serves it. Raises `OSError`."""
+    def write_time(self) -> float:
+        """Return when this file was written, by the server's clock, in seconds since 1970. Raises `OSError`."""
         info = _within(LOOK_SECONDS, lambda: self.files.get_file_info(self.path))
         if info.mtime_ns is None:
             raise FileNotFoundError(f"{self.address} is gone")
@@ -129,37 +135,39 @@ class Remote:
 AZURE = ("abfs", "abfss")
 
 NO_ADDRESS = (pa.ArrowInvalid, pa.ArrowNotImplementedError)
-"""Errors of pyarrow for a text that is no address of a file system it knows."""
+"""pyarrow's errors for a text that is not an address of a known file system."""
 
 
 @lru_cache(maxsize=64)
 def _folder_at(address: Address) -> tuple[fs.FileSystem, str]:
     if address.scheme in AZURE and shutil.which("az") is None:
-        os.environ.setdefault("AZURE_TOKEN_CREDENTIALS", "prod")  # else it lets a shell say that there is no `az`
+        os.environ.setdefault("AZURE_TOKEN_CREDENTIALS", "prod")  # otherwise a shell prints that `az` is missing
     extra = RETRIES.get(address.scheme, "")
     known = extra and extra.partition("=")[0] in address.options
-    options = "&".join(each for each in (address.options, "" if known else extra) if each)
-    found: tuple[fs.FileSystem, str] = _within(
+    options = "&".join(option for option in (address.options, "" if known else extra) if option)
+    folder: tuple[fs.FileSystem, str] = _within(
         LOOK_SECONDS, lambda: fs.FileSystem.from_uri(str(Address(address.base, options))), NO_ADDRESS
     )
-    return found
+    return folder
 
 
 def remote_at(address: Address, folder: Address | None = None) -> Remote:
-    """Who serves `address`, a folder or a file in `folder`. Raises `OSError`, and `DatasetError` for what is no address
-    of any file system that is known."""
+    """Return the file system of `address`, which is a folder, or a file in `folder`.
+
+    Raises `OSError`, and `DatasetError` if no known file system has such an address.
+    """
     try:
         files, path = _folder_at(folder or address)
     except NO_ADDRESS as error:
         raise DatasetError(
-            f"Records are in a folder, or at an address that pyarrow.fs knows, such as s3://bucket/records or "
-            f"gs://bucket/records; {address} is none ({cut(str(error)).rstrip('.')})."
+            f"Records must be in a folder, or at an address that pyarrow.fs knows, such as s3://bucket/records or "
+            f"gs://bucket/records; {address} is neither ({cut(str(error)).rstrip('.')})."
         ) from None
     return Remote(address, files, path if folder is None else f"{path}/{address.name}")
 
 
-def said(error: OSError, otherwise: str) -> str:
-    """What went wrong, and what to do, or `otherwise`, as the end of a sentence."""
+def failure_in_words(error: OSError, otherwise: str) -> str:
+    """Describe the failure and the remedy, or `otherwise`, as the end of a sentence."""
     text = " ".join(str(error).split())
     reason = re.sub(r"^When .{0,400}?: (?=AWS)|\(Request ID:.*|; Details:.*", "", text).strip().rstrip(".")
     advice = next((do for words, do in WORDS if re.search(words, text)), otherwise)
@@ -169,18 +177,18 @@ def said(error: OSError, otherwise: str) -> str:
 def _within(seconds: float, ask: Callable[[], T], expected: tuple[type[Exception], ...] = ()) -> T:
     """Return the value of `ask`, or raise its error. Errors of pyarrow other than `expected` become an `OSError`.
 
-    Raises `TimeoutError` if `ask` does not end in time; its thread is then left to itself.
+    Raises `TimeoutError` if `ask` does not end in time; its daemon thread continues unobserved.
     """
     answers: list[T] = []
     errors: list[BaseException] = []
 
-    def asked() -> None:
+    def run() -> None:
         try:
             answers.append(ask())
         except BaseException as error:
             errors.append(error)
 
-    thread = threading.Thread(target=asked, daemon=True)
+    thread = threading.Thread(target=run, daemon=True)
     thread.start()
     thread.join(seconds)
     if errors:

@@ -1,4 +1,4 @@
-"""Results of experiments on disk: a Parquet file for each piece of work, so that none is done twice; or one for all."""
+"""Results of experiments on disk: a Parquet file per job, so that no job runs twice, or one merged file."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from autosync.dataset.files import check_writable, list_files, remove_file, writ
 from autosync.dataset.parquet import metadata_of, read_table, rows_of
 from autosync.errors import DatasetError, SpecError
 from autosync.files import inner_folder
-from autosync.spec import listed, parse_json
+from autosync.spec import parse_json, shorten_list
 
 MERGED = "merged"
-"""The name of the file that holds the rows of many keys; its metadata say under `COUNTS` how many rows each has."""
+"""The name of the file with the rows of many keys. Its metadata `COUNTS` holds the number of rows of each key."""
 
 COUNTS = b"autosync.rows"
 
@@ -35,24 +35,23 @@ TYPES = {
 @final
 @dataclass(frozen=True)
 class ResultColumn:
-    """One column; `kind` is one of text, flag, integer, number, or, for lists of them, texts, flags, numbers.
-
-    Files older than a `later` column are read as if it were null.
-    """
+    """One column of results."""
 
     name: str
     kind: str
+    """One of text, flag, integer, number, or, for lists, texts, flags, numbers."""
     unit: str
     meaning: str
     later: bool = False
+    """Whether older files lack the column; they are read as if it were null."""
 
 
 @final
 @dataclass(frozen=True)
 class ResultStore:
-    """Rows with `columns` in the files of `directory`, each named by the key of the work that it came of.
+    """Rows with `columns` in the files of `directory`, each named by the key of the job that produced the rows.
 
-    Every method raises `DatasetError`, naming the file, when it cannot be written, or holds other columns.
+    Every method raises `DatasetError`, naming the file, if a file cannot be written or has other columns.
     """
 
     directory: Path
@@ -60,7 +59,9 @@ class ResultStore:
 
     @classmethod
     def create(cls, directory: Path, columns: tuple[ResultColumn, ...]) -> ResultStore:
-        """The store in `directory`, made if missing, and checked before any work is done. A link is a `WriteError`."""
+        """Return the store in `directory`, created if needed and checked before any job runs. A link is a
+        `WriteError`.
+        """
         check_writable(inner_folder(directory.parent, directory.name))
         return cls(directory, columns)
 
@@ -68,18 +69,18 @@ class ResultStore:
         return self._path(key).exists() or key in self._counts()
 
     def write(self, key: str, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Write all rows of one piece of work, replacing those of that key; they are on disk when this returns."""
+        """Write all rows of one job, replacing those of the same key; they are on disk when this method returns."""
         table = pa.Table.from_pylist([dict(row) for row in rows], schema=self._schema)
         write_file(self.directory, self._path(key).name, table)
 
     def read(self) -> list[dict[str, Any]]:
-        """Read all rows, key by key in order; there are none when there is no such directory."""
+        """Return all rows, key by key in order; an empty list without the directory."""
         return [row for table in self._tables().values() for row in rows_of(table)]
 
     def merge(self) -> int:
-        """Put everything into one file, which is less to carry about; how many pieces of work it holds.
+        """Merge everything into one file, which is easier to move; return the number of jobs in the file.
 
-        Nothing else may write meanwhile.
+        No other process may write meanwhile.
         """
         tables = self._tables()
         if not tables:
@@ -93,22 +94,24 @@ class ResultStore:
         return len(tables)
 
     def _tables(self) -> dict[str, pa.Table]:
-        """The tables by key, in order. A file of one key is at least as new as that key's rows in the merged file."""
-        found: dict[str, pa.Table] = {}
+        """Return the tables by key, in order. A file of one key is at least as new as that key's rows in the merged
+        file.
+        """
+        tables: dict[str, pa.Table] = {}
         if not self.directory.is_dir():
-            return found
+            return tables
         counts = self._counts()
         if counts:
             whole, begin = self._table(self._path(MERGED)), 0
             for key, count in counts.items():
-                found[key] = whole.slice(begin, count)
+                tables[key] = whole.slice(begin, count)
                 begin += count
         stems = [Path(path.name).stem for path in list_files(self.directory)]
-        found |= {stem: self._table(self._path(stem)) for stem in stems if stem != MERGED}
-        return {key: found[key] for key in sorted(found)}
+        tables |= {stem: self._table(self._path(stem)) for stem in stems if stem != MERGED}
+        return {key: tables[key] for key in sorted(tables)}
 
     def _counts(self) -> dict[str, int]:
-        """How many rows each key has in the merged file, in their order there."""
+        """Return the number of rows of each key in the merged file, in the file's order."""
         path = self._path(MERGED)
         if not path.exists():
             return {}
@@ -116,11 +119,11 @@ class ResultStore:
             counts = parse_json(metadata_of(path)[COUNTS], "The rows")
             if not all(isinstance(count, int) and count >= 0 for count in counts.values()):
                 raise ValueError
-            if not all(_names_a_file(key) for key in counts):  # `merge` removes the file of each key
+            if not all(_names_a_file(key) for key in counts):  # because `merge` removes the file of each key
                 raise ValueError
             return counts
         except (KeyError, SpecError, ValueError):
-            raise DatasetError(f"{path} does not say which rows are whose; remove it.") from None
+            raise DatasetError(f"{path} must state the number of rows of each key; remove it.") from None
 
     def _path(self, key: str) -> Path:
         return self.directory / f"{key}.parquet"
@@ -133,9 +136,11 @@ class ResultStore:
         return table
 
     def _check(self, schema: pa.Schema, path: Path) -> None:
-        known = [each.name for each in self.columns if not each.later or each.name in schema.names]
+        known = [column.name for column in self.columns if not column.later or column.name in schema.names]
         if schema.names != known:
-            raise DatasetError(f"{path} has other columns than these results have: {listed(schema.names)}; remove it.")
+            raise DatasetError(
+                f"{path} must have the columns of these results, but has {shorten_list(schema.names)}; remove it."
+            )
         for field in schema:
             wanted = self._schema.field(field.name)
             if field.type != wanted.type:
@@ -145,8 +150,8 @@ class ResultStore:
     def _schema(self) -> pa.Schema:
         return pa.schema(
             [
-                pa.field(each.name, TYPES[each.kind], metadata={"unit": each.unit, "meaning": each.meaning})
-                for each in self.columns
+                pa.field(column.name, TYPES[column.kind], metadata={"unit": column.unit, "meaning": column.meaning})
+                for column in self.columns
             ]
         )
 

@@ -1,7 +1,8 @@
 """The versioned schema of a record's row: every column with its type, unit and meaning.
 
-To add a column, append a `Column` with a `since` one above the highest, which raises the version, and the value that
-rows of older files get as `fill`. Columns are never renamed, retyped or removed, so files of every age stay readable.
+To add a column, append a `Column` whose `since` is one above the highest, which raises the version, and whose `fill` is
+the value for rows of older files. Columns are never renamed, retyped or removed, so files of every version stay
+readable.
 """
 
 import hashlib
@@ -24,7 +25,7 @@ from autosync.spec import (
     canonical_json,
     cut,
     parse_json,
-    quoted,
+    quote,
 )
 
 VERSION_KEY = b"autosync.records.version"
@@ -38,15 +39,18 @@ LONGEST_VERSION = 9
 @final
 @dataclass(frozen=True)
 class Column:
-    """One column. Files older than version `since` lack it; their rows get `fill`. Nulls only if `nullable`."""
+    """One column of the schema."""
 
     name: str
     type: pa.DataType
     unit: str
     meaning: str
     since: int = 1
+    """The first version with this column."""
     fill: Any = None
+    """The value for rows of files older than `since`."""
     nullable: bool = False
+    """Whether nulls are allowed."""
 
     @property
     def field(self) -> pa.Field:
@@ -63,14 +67,15 @@ class Schema:
 
     @cached_property
     def arrow(self) -> pa.Schema:
-        """The Arrow schema, with the version in its metadata, and units and meanings in its fields'."""
+        """The Arrow schema, with the version in its metadata, and units and meanings in the metadata of the fields."""
         return pa.schema([column.field for column in self.columns], {VERSION_KEY: str(self.version).encode()})
 
-    def upgraded(self, table: pa.Table, where: str, columns: Sequence[str] | None = None) -> pa.Table:
-        """`table`, of this version or an older one, in this version; or some columns of it. Text stays a dictionary.
+    def upgrade(self, table: pa.Table, where: str, columns: Sequence[str] | None = None) -> pa.Table:
+        """Convert `table`, of this or an older version, to this version; or some of its columns. Text stays a
+        dictionary.
 
-        `where` names its file in errors. Raises `DatasetError` for a newer version, and for a table that is not of
-        records.
+        `where` names the table's file in errors. Raises `DatasetError` for a newer version, and for a table that does
+        not hold records.
         """
         version = self.version_of(table.schema, where)
         known = {column.name: column for column in self.columns}
@@ -92,19 +97,21 @@ class Schema:
         try:
             return table.column(places[0]).cast(kind)
         except pa.ArrowException as error:
-            said = cut(str(error)).rstrip(".")
+            problem = cut(str(error)).rstrip(".")
             raise DatasetError(
-                f"{where} has columns of other types than records have ({said}); move it elsewhere."
+                f"{where} has columns of types that records do not have ({problem}); move it elsewhere."
             ) from None
 
     def version_of(self, schema: pa.Schema, where: str) -> int:
-        """The version a file states. Raises `DatasetError` when it states none, or one newer than this."""
+        """Return the version that a file states. Raises `DatasetError` if the version is missing or newer than this
+        one.
+        """
         stated = (schema.metadata or {}).get(VERSION_KEY)
         if stated is None or not stated.isdigit() or len(stated) > LONGEST_VERSION:
             raise DatasetError(f"{where} is Parquet, but not of autosync's records; move it elsewhere.")
         if int(stated) > self.version:
             raise DatasetError(
-                f"{where} has version {int(stated)} of the records, and this autosync reads up to {self.version}; "
+                f"{where} has version {int(stated)} of the records, but this autosync reads up to {self.version}; "
                 f"upgrade autosync to read it."
             )
         return int(stated)
@@ -187,6 +194,14 @@ COLUMNS = (
         since=4,
         nullable=True,
     ),
+    Column(
+        "framework",
+        pa.string(),
+        "none",
+        "engine that timed the steps; null for TensorFlow",
+        since=5,
+        nullable=True,
+    ),
 )
 
 SCHEMA = Schema(version=max(column.since for column in COLUMNS), columns=COLUMNS)
@@ -194,15 +209,15 @@ SCHEMA = Schema(version=max(column.since for column in COLUMNS), columns=COLUMNS
 PLAIN = tuple(
     column.name
     for column in COLUMNS
-    if column.name in {each.name for each in fields(RuntimeRecord)} - {"step_seconds", "versions", "phases"}
+    if column.name in {field.name for field in fields(RuntimeRecord)} - {"step_seconds", "versions", "phases"}
 )
-"""Columns that are fields of the record under the same name, as they are."""
+"""Columns that equal the record's field of the same name."""
 
 ILL_FORMED = (SpecError, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
-"""Errors that reading a document raises when it is of no noun: it may be any JSON there is."""
+"""Errors of parsing a document of the wrong kind, which can be any JSON."""
 
 MOST_SAID = 300
-"""Characters shown of what a row breaks, which may quote the row."""
+"""The most characters of a message about a broken rule, because the message may quote the row."""
 
 ID_LENGTH = 32
 
@@ -210,14 +225,14 @@ T = TypeVar("T")
 
 
 def record_id(record: RuntimeRecord) -> str:
-    """128 bits, in hexadecimal, of the SHA-256 of all that the record says."""
-    # Not canonical_json: the last loss of a failed trial may be NaN, and its record counts all the same.
+    """Return 128 bits, in hexadecimal, of the SHA-256 of the record's whole content."""
+    # Not canonical_json, because the last loss of a failed trial may be NaN, and that record also needs an id.
     text = json.dumps(record.to_json(), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:ID_LENGTH]
 
 
 def table_of(record: RuntimeRecord) -> pa.Table:
-    """The record as a table of one row. Raises `DatasetError` when a value does not fit its column."""
+    """Return the record as a table of one row. Raises `DatasetError` if a value does not fit its column."""
     row: dict[str, Any] = {name: getattr(record, name) for name in PLAIN}
     row |= {
         "record_id": record_id(record),
@@ -248,43 +263,45 @@ def table_of(record: RuntimeRecord) -> pa.Table:
 
 def _versions(document: Mapping[str, Any]) -> dict[str, str]:
     if not all(isinstance(version, str) for version in document.values()):
-        raise SpecError("Versions of libraries are text.")
+        raise SpecError("Versions of libraries must be text.")
     return dict(document)
 
 
 @final
 class RecordReader:
-    """Turns rows into records; what their documents say is parsed once and shared by all with the same."""
+    """Turns rows into records. Each distinct document is parsed once and shared by all records that contain it."""
 
     def __init__(self) -> None:
         self._parsed: dict[tuple[str, str], Any] = {}
 
     def record(self, row: Mapping[str, Any], where: str) -> RuntimeRecord:
-        """The record in `row`. Raises `DatasetError`, naming its file `where`, when that breaks a rule of records."""
+        """Return the record in `row`. Raises `DatasetError`, naming its file `where`, if the row breaks a rule of
+        records.
+        """
         try:
-            model = self._shared(ModelSpec.from_json, "model_json", row)
-            strategy = self._shared(Strategy.from_json, "strategy_json", row)
+            model = self._parse_once(ModelSpec.from_json, "model_json", row)
+            strategy = self._parse_once(Strategy.from_json, "strategy_json", row)
             if strategy.by_name.keys() != model.by_name.keys():
-                raise SpecError("Its strategy decides of other variables than its model has.")
+                raise SpecError("Its strategy must decide exactly the variables of its model.")
             return RuntimeRecord(
                 model=model,
-                cluster=self._shared(ClusterSpec.from_json, "cluster_json", row),
-                protocol=self._shared(TimingProtocol.from_json, "protocol_json", row),
+                cluster=self._parse_once(ClusterSpec.from_json, "cluster_json", row),
+                protocol=self._parse_once(TimingProtocol.from_json, "protocol_json", row),
                 strategy=strategy,
                 step_seconds=tuple(row["step_seconds"]),
-                versions=self._shared(_versions, "versions", row),
+                versions=self._parse_once(_versions, "versions", row),
                 phases=None if row["phases"] is None else tuple(row["phases"]),
                 pace=row["pace_json"] and KeptPace.from_json(parse_json(row["pace_json"], "pace_json")),
                 **{name: row[name] for name in PLAIN},
             )
         except ILL_FORMED as error:
-            said = str(error) if isinstance(error, SpecError) else f"A value is of another kind ({cut(str(error))})."
-            said = said if len(said) <= MOST_SAID else f"{said[:MOST_SAID]} ..."
+            problem = str(error) if isinstance(error, SpecError) else f"A value has the wrong type ({cut(str(error))})."
+            problem = problem if len(problem) <= MOST_SAID else f"{problem[:MOST_SAID]} ..."
             raise DatasetError(
-                f"Row {quoted(row['record_id'])} of {where} is no valid record: {said} Move the file elsewhere."
+                f"Row {quote(row['record_id'])} of {where} is not a valid record: {problem} Move the file elsewhere."
             ) from None
 
-    def _shared(self, parse: Callable[[Mapping[str, Any]], T], column: str, row: Mapping[str, Any]) -> T:
+    def _parse_once(self, parse: Callable[[Mapping[str, Any]], T], column: str, row: Mapping[str, Any]) -> T:
         key = (column, row[column])
         if key not in self._parsed:
             self._parsed[key] = parse(parse_json(row[column], column))

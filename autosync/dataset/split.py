@@ -1,4 +1,4 @@
-"""Records split into training, validation and test, by strategy, the same everywhere and for ever."""
+"""The permanent split of records into training, validation and test, by strategy."""
 
 import hashlib
 from collections.abc import Iterable
@@ -11,10 +11,10 @@ VALIDATION_PERCENT = 20
 
 
 def split_of(strategy_digest: str) -> str:
-    """The part a strategy belongs to: 60 % train, 20 % validation, 20 % test, by SHA-256 of its digest.
+    """Return the part that a strategy belongs to: 60 % train, 20 % validation, 20 % test, by SHA-256 of its digest.
 
-    All records of one strategy, re-measured ones and those of other clusters too, fall in one part, so that no
-    simulator is tested on a strategy it has seen.
+    All records of one strategy are in the same part, including re-measurements and other clusters, so that no simulator
+    is tested on a strategy from its training.
     """
     percent = int.from_bytes(hashlib.sha256(strategy_digest.encode()).digest()[:8], "big") % 100
     if percent < TRAIN_PERCENT:
@@ -23,7 +23,7 @@ def split_of(strategy_digest: str) -> str:
 
 
 def split_records(records: Iterable[RuntimeRecord]) -> dict[str, list[RuntimeRecord]]:
-    """The records of each part of `SPLITS`, in the order given."""
+    """Return the records of each part of `SPLITS`, in the order passed."""
     parts: dict[str, list[RuntimeRecord]] = {name: [] for name in SPLITS}
     for record in records:
         parts[split_of(record.strategy.digest)].append(record)

@@ -1,10 +1,10 @@
-"""A directory of records, here or at an address: append one, read all, merge many small files into one.
+"""A directory of records, local or at an address: append one, read all, merge many small files into one.
 
-Crash safety rests on three habits. A file appears when it is whole (`files.py`, `remote.py`). Its name comes from what
-it holds (`record-ID`, or `records-` and the digest of all its ids), so that writing the same rows twice gives one file.
-Readers drop rows whose `record_id` they have met; so merged rows may exist twice for a moment, and are never missing.
-Several machines may merge at once: who deletes a file has written all its rows under another name before, and two
-merged files that each hold the other's rows have one name, which neither deletes.
+Crash safety rests on three rules. A file appears only when it is complete (`files.py`, `remote.py`). Its name depends
+on its content (`record-ID`, or `records-` and the digest of all its ids), so writing the same rows twice yields one
+file. Readers drop rows whose `record_id` they have seen, so merged rows may exist twice for a moment but are never
+missing. Several machines may merge at once: a machine deletes a file only after writing all its rows under another
+name, and two merged files that contain each other's rows have the same name, which neither machine deletes.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ if TYPE_CHECKING:
     import pandas as pd
 
 FULL_BYTES = 16 * 2**20
-"""Bytes from which files are not merged again; one decompresses to a few hundred MB."""
+"""Files of at least this size are not merged again; one decompresses to a few hundred MB."""
 
 STALE_SECONDS = 3600.0
 READ_ATTEMPTS = 20
 
 ORDER = ("started_at", "record_id")
-"""Columns by which a merged file's rows are ordered."""
+"""Columns that determine the order of a merged file's rows."""
 
 T = TypeVar("T")
 
@@ -52,16 +52,16 @@ T = TypeVar("T")
 class RecordStore:
     """The records in `directory`. Several processes may append, read and compact at once.
 
-    Every method raises `DatasetError`, naming the file, when the directory holds anything that is not records.
+    Every method raises `DatasetError`, naming the file, if the directory contains other files.
     """
 
     directory: Place
 
     @classmethod
     def create(cls, directory: Place) -> RecordStore:
-        """The store in `directory`, made if missing; checked now, so that no trial is run only to be lost.
+        """Return the store in `directory`, created if needed, and checked now so that no trial runs in vain.
 
-        Raises `DatasetError` when it cannot be written, or holds a file that is not of records.
+        Raises `DatasetError` if the directory cannot be written, or contains a file without records.
         """
         check_writable(directory)
         store = cls(directory)
@@ -69,7 +69,9 @@ class RecordStore:
         return store
 
     def append(self, record: RuntimeRecord) -> str:
-        """Write `record` and return its id; it is on disk when this returns. A record already there stays one row."""
+        """Write `record` and return its id; it is on disk when this method returns. An existing record stays
+        one row.
+        """
         table = table_of(record)
         identity: str = table.column("record_id")[0].as_py()
         write_file(self.directory, f"record-{identity}.parquet", table)
@@ -78,23 +80,23 @@ class RecordStore:
     def read(
         self, model_digest: str | None = None, cluster_digest: str | None = None, run: str | None = None
     ) -> list[RuntimeRecord]:
-        """Records in order of their start; only those of a model, a cluster or a run when given."""
+        """Return records in order of their start, restricted to a model, a cluster or a run if passed."""
         wanted = {"model_digest": model_digest, "cluster_digest": cluster_digest, "run": run}
-        return self._whole(lambda: self._records({name: each for name, each in wanted.items() if each is not None}))
+        return self._whole(lambda: self._records({name: value for name, value in wanted.items() if value is not None}))
 
     def read_table(self, columns: Sequence[str] | None = None) -> pa.Table:
-        """Read all rows, or some columns of them, each record once, in no promised order."""
+        """Return all rows, or some of their columns, each record once, in no particular order."""
         names = SCHEMA.arrow.names if columns is None else list(columns)
         tables = self._whole(lambda: list(_distinct(self._tables(sorted({*names, "record_id"})))))
         empty = SCHEMA.arrow.empty_table().select(names)
         return pa.concat_tables([empty, *(plain(table.select(names), str(path)) for path, table in tables)])
 
     def to_pandas(self, columns: Sequence[str] | None = None) -> pd.DataFrame:
-        """Read what `read_table` does, as a pandas DataFrame."""
+        """Return the table of `read_table` as a pandas DataFrame."""
         return self.read_table(columns).to_pandas()
 
     def current_files(self) -> list[Place]:
-        """Files that hold all records between them, less those whose rows are all in bigger ones."""
+        """Return files that together contain all records, without files whose rows are all in bigger files."""
         tables = self._whole(lambda: list(self._tables(["record_id"])))
         ids = {path: set(values_of(table.column(0))) for path, table in tables}
         covered: set[str] = set()
@@ -106,15 +108,16 @@ class RecordStore:
         return sorted(current, key=str)
 
     def compact(self, stale_seconds: float = STALE_SECONDS) -> int:
-        """Merge small files, and return how many were merged. It may be killed at any moment, and run beside others.
+        """Merge small files, and return how many were merged. Safe to kill at any moment, and to run alongside other
+        processes.
 
-        Temporary files that killed processes left are deleted when older than `stale_seconds`.
+        Temporary files of killed processes are deleted if they are older than `stale_seconds`.
         """
         remove_stale_temporaries(self.directory, stale_seconds)
         try:
             return sum(self._merge(batch) for batch in _batches(with_bytes(self.directory)))
         except FileNotFoundError:
-            return 0  # another process is merging the same files; what it leaves is merged next time
+            return 0  # another process is merging the same files; the next call merges the rest
 
     def _merge(self, paths: Sequence[Place]) -> int:
         tables = [table for _, table in _distinct((path, read_encoded(path)) for path in paths)]
@@ -124,30 +127,32 @@ class RecordStore:
         ids = "".join(sorted(order.column("record_id").to_pylist()))
         name = f"records-{hashlib.sha256(ids.encode()).hexdigest()[:ID_LENGTH]}.parquet"
         write_file(self.directory, name, table)
-        # Only now that the merged rows are on disk may the single ones go.
+        # Delete the single files only now, because the merged rows are on disk.
         for path in paths:
             if path.name != name:
                 remove_file(path)
         return len(paths)
 
     def _records(self, wanted: Mapping[str, str]) -> list[RuntimeRecord]:
-        """The records whose columns are as `wanted`, file after file, so that no two files are in memory as tables."""
+        """Return the records whose columns equal `wanted`, file by file, so that only one file is in memory as
+        a table.
+        """
         reader = RecordReader()
-        found = []
+        identified = []
         for path, table in _distinct(self._tables()):
             for column, value in wanted.items():
                 table = table.filter(equal(table.column(column), value))
-            found += [(row["record_id"], reader.record(row, str(path))) for row in rows_of(table)]
-        found.sort(key=lambda each: (each[1].started_at, each[0]))
-        return [record for _, record in found]
+            identified += [(row["record_id"], reader.record(row, str(path))) for row in rows_of(table)]
+        identified.sort(key=lambda entry: (entry[1].started_at, entry[0]))
+        return [record for _, record in identified]
 
     def _tables(self, columns: Sequence[str] | None = None) -> Iterator[tuple[Place, pa.Table]]:
-        """Yield each file with its rows. Raises `FileNotFoundError` when one has gone before it was read."""
+        """Yield each file with its rows. Raises `FileNotFoundError` if a file is deleted before it is read."""
         for path in list_files(self.directory):
             yield path, read_encoded(path, columns=columns)
 
     def _whole(self, read: Callable[[], T]) -> T:
-        """What `read` returns; it starts over when another process has merged a file before it was read."""
+        """Return the result of `read`, starting over if another process has merged a file before it was read."""
         for _ in range(READ_ATTEMPTS):
             try:
                 return read()
@@ -157,25 +162,25 @@ class RecordStore:
 
 
 def _distinct(tables: Iterable[tuple[Place, pa.Table]]) -> Iterator[tuple[Place, pa.Table]]:
-    """The tables less the rows whose `record_id` came before."""
-    met: set[str] = set()
+    """Yield the tables without rows whose `record_id` came before."""
+    seen: set[str] = set()
     for path, table in tables:
         keep = []
         for identity in values_of(table.column("record_id")):
-            keep.append(identity not in met)
-            met.add(identity)
+            keep.append(identity not in seen)
+            seen.add(identity)
         yield path, table if all(keep) else table.filter(pa.array(keep, pa.bool_()))
 
 
 def _batches(files: Iterable[tuple[Place, int]]) -> Iterator[list[Place]]:
-    """Groups of two or more small files, each no bigger than a full file needs."""
+    """Yield groups of two or more small files, each group just large enough for a full file."""
     batch: list[Place] = []
     size = 0
-    for path, own_bytes in files:
-        if own_bytes >= FULL_BYTES:
+    for path, file_bytes in files:
+        if file_bytes >= FULL_BYTES:
             continue
         batch.append(path)
-        size += own_bytes
+        size += file_bytes
         if size >= FULL_BYTES:
             yield batch
             batch, size = [], 0

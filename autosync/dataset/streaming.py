@@ -1,6 +1,6 @@
-"""Records that come block by block, read by Ray Data, so that they need not all be in memory.
+"""Records in blocks, read by Ray Data, so that they need not fit into memory.
 
-A block is made into arrays where it is read, in Ray's tasks; only those come here.
+Ray's tasks turn each block into arrays where it is read; only the arrays are returned to this process.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import ray.data
 
 ROWS = 512
-"""Rows of a block."""
+"""Rows per block."""
 
 READ_ATTEMPTS = 5
 
@@ -37,11 +37,12 @@ Arrays = Mapping[str, npt.NDArray[Any]]
 
 @final
 @dataclass(frozen=True, eq=False)
-class Rows:
-    """Some rows of a file, in its order."""
+class RowBlock:
+    """A block of rows of a file, in the file's order."""
 
     table: pa.Table
     where: str
+    """The file's name, for errors."""
 
     def __len__(self) -> int:
         return len(self.table)
@@ -51,93 +52,99 @@ class Rows:
 
     @cached_property
     def records(self) -> list[RuntimeRecord]:
-        """The records. Raises `DatasetError` when a row breaks a rule of records."""
+        """The records. Raises `DatasetError` if a row breaks a rule of records."""
         reader = RecordReader()
         return [reader.record(row, self.where) for row in rows_of(self.table)]
 
-    def take(self, places: Sequence[int]) -> Rows:
-        """Those at `places`, in that order, with their own texts alone: a file's dictionaries hold those of all."""
-        return Rows(with_own_texts(self.table.take(pa.array(places, pa.int64()))), self.where)
+    def take(self, places: Sequence[int]) -> RowBlock:
+        """Return the rows at `places`, in that order, with only their own texts, because a file's dictionaries hold all
+        texts.
+        """
+        return RowBlock(with_own_texts(self.table.take(pa.array(places, pa.int64()))), self.where)
 
-    def packed(self) -> bytes:
-        """The rows as bytes, for `unpacked`."""
+    def to_bytes(self) -> bytes:
+        """Return the rows as bytes, for `from_bytes`."""
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, self.table.schema) as stream:
             stream.write_table(self.table)
         return bytes(sink.getvalue())
 
     @classmethod
-    def unpacked(cls, packed: bytes, where: str) -> Rows:
+    def from_bytes(cls, packed: bytes, where: str) -> RowBlock:
         return cls(pa.ipc.open_stream(packed).read_all(), where)
 
 
 class MergedError(DatasetError):
-    """Files were merged by another process while they were streamed."""
+    """Another process merged files while they were streamed."""
 
 
-Made = Callable[[Rows], Arrays]
-"""Makes arrays of a block, none of them of Python's objects."""
+MakeArrays = Callable[[RowBlock], Arrays]
+"""A function that turns a block into arrays, none of them of Python objects."""
 
 
 @final
 @dataclass(frozen=True)
-class Share:
-    """Every `of`-th block, from the one with this number on: what a process of several reads."""
+class BlockShare:
+    """Every `of`-th block from the block `number` on: the part that one of several processes reads."""
 
     number: int = 0
     of: int = 1
 
 
-ALL = Share()
+ALL = BlockShare()
 
 
-def stored_bytes(directory: Place) -> int:
-    """How large the files of records in `directory` are together."""
+def total_bytes(directory: Place) -> int:
+    """Return the total size of the files of records in `directory`."""
     return sum(size for _, size in with_bytes(directory))
 
 
-def streamed(directory: Place, made: Made, columns: Sequence[str] | None = None) -> Iterator[Arrays]:
-    """What `made` makes of each block of the records in `directory`, file after file, in one order always.
+def stream_blocks(directory: Place, make: MakeArrays, columns: Sequence[str] | None = None) -> Iterator[Arrays]:
+    """Yield the arrays that `make` returns for each block of the records in `directory`, always in the same order.
 
-    A record may come twice, as in the files. Raises `DatasetError`, as readers of the files do.
+    Duplicates in the files are not removed. Raises `DatasetError`, as readers of the files do.
     """
     import ray.exceptions
 
     try:
         with quietly(in_order=True):
-            yield from arrays_in(blocks_of(directory, made, columns=columns))
+            yield from arrays_in(blocks_of(directory, make, columns=columns))
     except (FileNotFoundError, ray.exceptions.RayError) as error:
         if "FileNotFound" in f"{type(error).__name__}{error}":
             raise MergedError(f"Files in {directory} were merged while they were read; run it again.") from None
-        for path in RecordStore(directory).current_files():  # Ray's error is pages long: read what failed here
+        for path in RecordStore(directory).current_files():  # Ray's error is pages long: repeat the read here
             for rows in _rows(path, columns, ALL, 0):
-                made(rows)
+                make(rows)
         raise
 
 
-def read_arrays(directory: Place, made: Made, columns: Sequence[str]) -> dict[str, npt.NDArray[Any]]:
-    """All that `streamed` yields, joined by name; it starts over when another process merges files meanwhile."""
-    blocks = _attempted(directory, lambda: list(streamed(directory, made, columns)))
+def read_arrays(directory: Place, make: MakeArrays, columns: Sequence[str]) -> dict[str, npt.NDArray[Any]]:
+    """Return the arrays of `stream_blocks`, concatenated by name. Starts over if another process merges files
+    meanwhile.
+    """
+    blocks = _retry(directory, lambda: list(stream_blocks(directory, make, columns)))
     return {name: np.concatenate([block[name] for block in blocks]) for name in (blocks[0] if blocks else ())}
 
 
 def records_with_ids(directory: Place, ids: Collection[str]) -> list[RuntimeRecord]:
-    """The records of those ids, in the order of their ids. Raises as `read_arrays`, and when a row is no record."""
+    """Return the records with these ids, in the order of the ids. Raises the errors of `read_arrays` and of
+    `Rows.records`.
+    """
     wanted = frozenset(ids)
 
-    def chosen(rows: Rows) -> Arrays:
-        places = [place for place, each in enumerate(rows.values("record_id")) if each in wanted]
-        return {"table": np.frombuffer(rows.take(places).packed() if places else b"", dtype=np.uint8)}
+    def choose(rows: RowBlock) -> Arrays:
+        places = [place for place, identity in enumerate(rows.values("record_id")) if identity in wanted]
+        return {"table": np.frombuffer(rows.take(places).to_bytes() if places else b"", dtype=np.uint8)}
 
-    found: dict[str, RuntimeRecord] = {}
-    for block in _attempted(directory, lambda: list(streamed(directory, chosen))):
+    records: dict[str, RuntimeRecord] = {}
+    for block in _retry(directory, lambda: list(stream_blocks(directory, choose))):
         if len(block["table"]):
-            rows = Rows.unpacked(block["table"].tobytes(), str(directory))
-            found |= dict(zip(rows.values("record_id"), rows.records, strict=True))
-    return [found[each] for each in sorted(found)]
+            rows = RowBlock.from_bytes(block["table"].tobytes(), str(directory))
+            records |= dict(zip(rows.values("record_id"), rows.records, strict=True))
+    return [records[identity] for identity in sorted(records)]
 
 
-def _attempted(directory: Place, read: Callable[[], list[Arrays]]) -> list[Arrays]:
+def _retry(directory: Place, read: Callable[[], list[Arrays]]) -> list[Arrays]:
     for _ in range(READ_ATTEMPTS):
         try:
             return read()
@@ -147,15 +154,15 @@ def _attempted(directory: Place, read: Callable[[], list[Arrays]]) -> list[Array
 
 
 def blocks_of(
-    directory: Place, made: Made, share: Share = ALL, columns: Sequence[str] | None = None
+    directory: Place, make: MakeArrays, share: BlockShare = ALL, columns: Sequence[str] | None = None
 ) -> ray.data.Dataset:
-    """A lazy dataset of what `made` makes of each block of the share, for `arrays_in`."""
+    """Return a lazy dataset of the results of `make` for each block of the share, for `arrays_in`."""
     import ray.data
 
     names = [str(absolute(path)) for path in RecordStore(directory).current_files()]
     if not names:
-        raise DatasetError(f"Records are streamed from files, but {directory} has none; run a trial first.")
-    # A block a file from the beginning: to part them later would take a processor, which may never be free.
+        raise DatasetError(f"Streaming needs files of records, but {directory} has none; run a trial first.")
+    # Create one block per file now, because splitting blocks later would need a CPU, which may never become free.
     items = [{"path": name, "number": number} for number, name in enumerate(names)]
     listed = ray.data.from_items(items, override_num_blocks=len(names))
 
@@ -163,18 +170,18 @@ def blocks_of(
         for name, number in zip(batch["path"].tolist(), batch["number"].tolist(), strict=True):
             for rows in _rows(place_of(name), columns, share, number):
                 packed = BytesIO()
-                np.savez(packed, **made(rows))  # type: ignore[arg-type]
+                np.savez(packed, **make(rows))  # type: ignore[arg-type]
                 yield pa.table({"packed": pa.array([packed.getvalue()], pa.large_binary())})
 
-    # Only this node has to have the files.
-    here = {"ray.io/node-id": ray.get_runtime_context().get_node_id()}
+    # Run on this node, because other nodes may lack the files.
+    this_node = {"ray.io/node-id": ray.get_runtime_context().get_node_id()}
     return listed.map_batches(
-        read, batch_size=1, batch_format="numpy", label_selector=here, num_cpus=0, concurrency=_tasks()
+        read, batch_size=1, batch_format="numpy", label_selector=this_node, num_cpus=0, concurrency=_tasks()
     )
 
 
 def arrays_in(dataset: Any) -> Iterator[Arrays]:
-    """The arrays of each block that `blocks_of` gave."""
+    """Yield the arrays of each block in a dataset of `blocks_of`."""
     for batch in dataset.iter_batches(batch_size=None, batch_format="pyarrow", prefetch_batches=1):
         for packed in batch.column("packed"):
             with np.load(BytesIO(packed.as_py()), allow_pickle=False) as arrays:
@@ -182,15 +189,15 @@ def arrays_in(dataset: Any) -> Iterator[Arrays]:
 
 
 def _tasks() -> int:
-    """Files read side by side: each takes memory, and beyond the processors nothing is gained."""
+    """Return the number of files to read in parallel. Each file takes memory, and more tasks than CPUs gain no time."""
     import ray
 
     return max(1, int(ray.cluster_resources().get("CPU", 1)) // 2)
 
 
-def _rows(path: Place, columns: Sequence[str] | None, share: Share, number: int) -> Iterator[Rows]:
-    """The blocks of a file that are of the share, the file being this one of all."""
+def _rows(path: Place, columns: Sequence[str] | None, share: BlockShare, number: int) -> Iterator[RowBlock]:
+    """Yield the blocks of the share in a file; `number` is the file's index among all files."""
     table = read_encoded(path, columns=columns)
     for block, begin in enumerate(range(0, len(table), ROWS)):
         if (block + number) % share.of == share.number:
-            yield Rows(table.slice(begin, ROWS), str(path))
+            yield RowBlock(table.slice(begin, ROWS), str(path))

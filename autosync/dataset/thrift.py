@@ -1,30 +1,32 @@
-"""Thrift's compact protocol, in which Parquet writes what it says of its data: structs, read without knowing them.
+"""Thrift's compact protocol, which Parquet uses for its metadata: reads structs without knowing their definitions.
 
-A struct's fields follow each other, each with its number, as a difference to that before it, and its kind; integers are
-zigzag varints. Nothing else reads damaged ones safely: asked for a field that a damaged footer lacks, pyarrow ends the
-process.
+A struct is a sequence of fields. Each has its number, as the difference from the previous field's, and its kind;
+integers are zigzag varints. This reader exists because it is safe with damaged input: pyarrow ends the process when a
+damaged footer lacks a field.
 """
 
 from typing import Any, Final, final
 
 STOP, TRUE, FALSE, BYTE, I16, I32, I64, DOUBLE, BINARY, LIST, SET = range(11)
 STRUCT = 12
-"""Kinds of values, by the protocol's numbers; 11 is a map, which Parquet has none of."""
+"""Kinds of values, by the protocol's numbers. Kind 11 is a map, which Parquet does not use."""
 
 MOST_DEPTH = 16
-"""The most structs and lists within each other."""
+"""The deepest nesting of structs and lists."""
 
 Struct = dict[tuple[int, int], Any]
-"""Values by the number and the kind of their field: a field of another kind than readers know is none to them."""
+"""Values by the number and the kind of their field. Readers ignore a field of an unexpected kind."""
 
 
 class CompactError(ValueError):
-    """The bytes are no struct."""
+    """The bytes are not a struct."""
 
 
 def read_struct(data: bytes) -> tuple[Struct, int]:
-    """The struct that `data` begins with, and how many bytes it has. Raises `CompactError`, and `IndexError` when it
-    does not end within `data`."""
+    """Read the struct at the beginning of `data`, and return it with its length in bytes.
+
+    Raises `CompactError`, and `IndexError` if the struct does not end within `data`.
+    """
     reader = _Reader(data)
     return reader.struct(0), reader.at
 
@@ -36,17 +38,17 @@ class _Reader:
         self.at = 0
 
     def struct(self, depth: int) -> Struct:
-        found: Struct = {}
+        values: Struct = {}
         field = 0
         while (head := self._byte()) & 15 != STOP:
             field = field + (head >> 4) if head >> 4 else self._integer()
             kind = head & 15
-            found[field, kind] = kind == TRUE if kind in (TRUE, FALSE) else self._value(kind, depth + 1)
-        return found
+            values[field, kind] = kind == TRUE if kind in (TRUE, FALSE) else self._value(kind, depth + 1)
+        return values
 
     def _value(self, kind: int, depth: int) -> Any:
         if depth > MOST_DEPTH:
-            raise CompactError("what it says of its data is nested too deeply")
+            raise CompactError("its metadata is nested too deeply")
         if kind in (I16, I32, I64):
             return self._integer()
         if kind == BINARY:
@@ -61,7 +63,7 @@ class _Reader:
             return self._byte()
         if kind == DOUBLE:
             return self._bytes(8)
-        raise CompactError("what it says of its data is of no known kind")
+        raise CompactError("its metadata has a value of an unknown kind")
 
     def _integer(self) -> int:
         value = self._varint()
@@ -73,7 +75,7 @@ class _Reader:
             value |= (byte & 127) << shift
             shift += 7
             if shift > 63:
-                raise CompactError("what it says of its data holds a number of over 64 bits")
+                raise CompactError("its metadata has a number of over 64 bits")
         return value | byte << shift
 
     def _byte(self) -> int:

@@ -1,4 +1,4 @@
-"""The TensorFlow room: models are captured here, and strategies realized as running steps.
+"""The engines: each captures models of one framework and realizes strategies as running training steps.
 
-TensorFlow is imported only when something is called, so that looking at the room loads nothing.
+An engine imports its framework only when it is used, so importing this package loads none.
 """

@@ -1,4 +1,4 @@
-"""Folders inside a folder that somebody else may have made."""
+"""Folders inside a folder that another user may have made."""
 
 import errno
 import os
@@ -10,7 +10,8 @@ from autosync.errors import WriteError
 from autosync.files.writing import sync_folder, temporary_beside, unwritable, write_atomically
 
 PRIVATE = 0o700
-"""The permissions of a new folder: its owner's alone. A run holds command lines, addresses, weights and logs."""
+"""The permissions of a new folder: only its owner has access, because a run holds command lines, addresses, weights and
+logs."""
 
 
 def inner_folder(folder: Path, name: str, *, mode: int = PRIVATE) -> Path:
@@ -19,11 +20,11 @@ def inner_folder(folder: Path, name: str, *, mode: int = PRIVATE) -> Path:
     A link named `name` would lead out of a folder that the user did name, so it is refused. `folder` itself may be a
     link: the user named it. Raises `WriteError`.
     """
-    return made_folder(check_inside(folder / name), mode=mode)
+    return make_folder(check_inside(folder / name), mode=mode)
 
 
 def check_inside(inner: Path) -> Path:
-    """`inner`, a folder inside one that the user named, or one that is missing. Raises `WriteError` for a link."""
+    """Return `inner`, a folder (perhaps missing) in a folder that the user named. Raises `WriteError` for a link."""
     if inner.is_symlink():
         target = os.readlink(inner)
         raise WriteError(
@@ -54,7 +55,7 @@ def _leads_elsewhere(file: Path) -> bool:
     return not stat.S_ISREG(status.st_mode) or status.st_nlink > 1
 
 
-def made_folder(folder: Path, *, mode: int = PRIVATE) -> Path:
+def make_folder(folder: Path, *, mode: int = PRIVATE) -> Path:
     """`folder`, made with its parents if missing, with permissions `mode` before the umask. Raises `WriteError`."""
     try:
         folder.mkdir(mode=mode, parents=True, exist_ok=True)
@@ -65,7 +66,7 @@ def made_folder(folder: Path, *, mode: int = PRIVATE) -> Path:
 
 def writable_folder(folder: Path) -> Path:
     """`folder`, made if missing, after a file was written there and removed again. Raises `WriteError`."""
-    made_folder(folder)
+    make_folder(folder)
     probe = temporary_beside(folder / "probe")
     try:
         sync_folder(folder.parent)

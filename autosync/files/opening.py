@@ -1,4 +1,4 @@
-"""Open regular files only: a pipe would block, a device may answer for ever, and a link can lead out of a folder."""
+"""Opens regular files only: a pipe would block, a device may never end, and a link can lead out of a folder."""
 
 import errno
 import os
@@ -18,11 +18,11 @@ KINDS = {
 }
 
 
-def opened_to_read(file: Path, *, through_links: bool = True) -> BinaryIO:
+def open_to_read(file: Path, *, through_links: bool = True) -> BinaryIO:
     """Open a regular file for reading; a pipe or a device that replaces it meanwhile is refused as well.
 
-    `through_links=False` refuses `file` if it is a link itself: use it in folders that may be a stranger's. Raises
-    `OSError`, whose `strerror` says what else `file` is.
+    `through_links=False` refuses `file` if it is a link itself: use it in folders that may belong to another user.
+    Raises `OSError`, whose `strerror` names the kind of `file` if it is not a regular file.
     """
     _check_regular(file.stat() if through_links else file.lstat())
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY | (0 if through_links else os.O_NOFOLLOW)
@@ -31,12 +31,12 @@ def opened_to_read(file: Path, *, through_links: bool = True) -> BinaryIO:
 
 def read_whole(file: Path) -> bytes:
     """The content of a regular file. Raises `OSError`."""
-    with opened_to_read(file) as stream:
+    with open_to_read(file) as stream:
         return stream.read()
 
 
 @contextmanager
-def appended_to(file: Path) -> Iterator[BinaryIO]:
+def open_to_append(file: Path) -> Iterator[BinaryIO]:
     """Yield `file`, made if missing, to append to it. A link, and a file with a second name, is refused, because
     the text would reach another folder. Raises `WriteError`, for an `OSError` in the block as well."""
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY | os.O_NOFOLLOW

@@ -44,10 +44,10 @@ def replacing(
 ) -> Iterator[BinaryIO]:
     """Yield a new file, whose path is the stream's `name`; when the block ends, the new file replaces `file`.
 
-    A block that raises leaves `file` as it was and removes the new file. `durable` flushes file and folder to the
-    disk. `mode` are the permissions before the umask; where `file` has fewer, the new file has no more. `suffix` ends
-    the temporary name, for libraries that ask for one. `afterwards` is the user's next step, as in
-    "add --resume to go on".
+    A block that raises leaves `file` unchanged and removes the new file. `durable` flushes file and folder to the disk.
+    `mode` are the permissions before the umask; if `file` has fewer, the new file has no more. `suffix` ends the
+    temporary name, for libraries that require an ending. `afterwards` is the user's next step, as in "add --resume to
+    go on".
 
     Raises `WriteError`, for an `OSError` in the block as well.
     """
@@ -73,12 +73,12 @@ def replacing(
 
 
 def temporary_beside(file: Path, suffix: str = TEMPORARY_SUFFIX) -> Path:
-    """A hidden name in the folder of `file` that no other process uses, short even where the name of `file` is not."""
+    """A hidden name in the folder of `file` that no other process uses; short even if the name of `file` is long."""
     return file.parent / f"{TEMPORARY_PREFIX}{secrets.token_hex(16)}{suffix}"
 
 
 def is_temporary(name: str) -> bool:
-    """Whether a file of that `name` is an unfinished one, which a killed writer left."""
+    """Whether a file called `name` is unfinished and was left by a killed writer."""
     return name.startswith(TEMPORARY_PREFIX) and name.endswith(TEMPORARY_SUFFIX)
 
 
@@ -101,22 +101,22 @@ def unwritable(file: object, error: OSError, afterwards: str = "") -> WriteError
 
 
 def _permissions(file: Path) -> int:
-    """The most permissions that a new `file` may have. Raises `OSError` where `file` cannot be replaced by a file."""
+    """The most permissions that a new `file` may have. Raises `OSError` if `file` cannot be replaced by a file."""
     try:
-        there = file.lstat()
+        status = file.lstat()
     except FileNotFoundError:
         return 0o777
-    if stat.S_ISLNK(there.st_mode):
+    if stat.S_ISLNK(status.st_mode):
         _check_replaceable(file.parent, file)
         return 0o777
-    if stat.S_ISDIR(there.st_mode):
+    if stat.S_ISDIR(status.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-    if not stat.S_ISREG(there.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         raise OSError(errno.EINVAL, "it is a device, a pipe or a socket")
-    return stat.S_IMODE(there.st_mode) | stat.S_IRUSR | stat.S_IWUSR
+    return stat.S_IMODE(status.st_mode) | stat.S_IRUSR | stat.S_IWUSR
 
 
 def _check_replaceable(folder: Path, link: Path) -> None:
-    """Keep the administrator from replacing /dev/stdout, a link, by a file."""
+    """Raise `OSError` for links in /dev, because an administrator could replace /dev/stdout, a link, by a file."""
     if os.path.realpath(folder) == "/dev":
         raise OSError(errno.EINVAL, f"{link.name} belongs to the system")

@@ -1,1 +1,1 @@
-"""A strategy laid out: its shards, what travels together, and who sends what to whom."""
+"""The layout of a strategy: its shards, the messages they share, and the sender and receiver of each message."""

@@ -1,4 +1,4 @@
-"""What compressed shards come to in bytes, each by itself; of a bucket under top-k `cost/sending.py` says it."""
+"""Byte counts of compressed shards, each encoded by itself; `cost/channel_uses.py` counts a bucket under top-k."""
 
 from collections.abc import Sequence
 
@@ -10,8 +10,8 @@ CAST_BYTES = 2
 INDEX_BYTES = 4
 
 
-def coded_bytes(shard: Shard) -> float:
-    """What one replica's gradient of all of a shard comes to, encoded by itself."""
+def bytes_when_encoded(shard: Shard) -> float:
+    """Bytes of one replica's gradient of a whole shard, encoded by itself."""
     compressor, whole = shard.synchronizer.compressor, shard.slice
     if compressor is None:
         return float(whole.bytes)
@@ -29,12 +29,12 @@ def cast_bytes(shards: Sequence[Shard]) -> float:
 
 
 def factor_bytes(shard: Shard) -> float:
-    """What sufficient factors send in a shard's place: K (M + N) elements."""
+    """Bytes of the sufficient factors that replace a shard's gradient: K (M + N) elements."""
     return float((shard.variable.factor_rows or 0) * sum(shard.shape) * shard.slice.item_bytes)
 
 
 def power_sgd_bytes(compressor: PowerSGD, shards: Sequence[Shard]) -> tuple[float, float]:
-    """Bytes of the factors P with all that travels whole, and of the factors Q."""
+    """Bytes of the factors P and of all gradients sent uncompressed, and bytes of the factors Q."""
     left = right = 0
     for shard in shards:
         matrix = compressor.matrix(shard.shape)

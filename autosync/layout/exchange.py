@@ -1,7 +1,7 @@
-"""What one shard's synchronization moves and computes, in proportion to its bytes.
+"""Traffic and work of one shard's synchronization, in proportion to the shard's bytes.
 
-A synchronizer (one a file: `all_reduce/ring`, `all_reduce/tree`, `server`, ...) is described once for a set of devices;
-its figures for a shard or a bucket follow by multiplying with that one's quantities (`Quantities`).
+Each synchronizer has its own file (`all_reduce/ring`, `all_reduce/tree`, `server`, ...), which describes it once for a
+set of devices. Multiplying with the quantities of a shard or bucket (`Quantities`) gives the figures of that shard.
 """
 
 from __future__ import annotations
@@ -13,58 +13,71 @@ from typing import NamedTuple
 from autosync.spec import ClusterSpec
 
 SCALE_BYTES = 4
-"""Bytes of a scale: a gradient in fp16 has one, a float32, in a message of its own."""
+"""Bytes of a scale. A gradient in fp16 has one scale, a float32, which travels in a separate message."""
 
 
 class Quantities(NamedTuple):
-    """What a shard or a bucket weighs.
-
-    `payload_bytes` are the gradient's as it is sent (of a sparse shard: of the rows a replica touches), `index_bytes`
-    the row numbers', `touched_bytes` those of the values pulled, or of the decoded gradient added, `held_bytes` the
-    stored values'. `pieces` is 1, or how many messages there are for one; in a ring, where a bucket is cut into a chunk
-    a replica, the share of the chunks that are not empty. `scales` is `pieces` where gradients have scales, else 0.
-    `gradient_bytes`, the gradient's before it is encoded, count where gradients go; they load nothing.
-    """
+    """The byte and message counts of a shard or a bucket."""
 
     payload_bytes: float = 0.0
+    """Bytes of the gradient as sent; for a sparse shard, only the rows that a replica touches."""
+
     index_bytes: float = 0.0
+    """Bytes of the row numbers."""
+
     touched_bytes: float = 0.0
+    """Bytes of the pulled values, or of the decoded gradient that is added."""
+
     held_bytes: float = 0.0
+    """Bytes of the stored values."""
+
     pieces: float = 1.0
+    """1, or the number of messages sent instead of one. In a ring, which cuts a bucket into one chunk per replica, the
+    share of the chunks that are not empty."""
+
     scales: float = 0.0
+    """`pieces` if gradients have scales, else 0."""
+
     gradient_bytes: float = 0.0
+    """Bytes of the gradient before encoding. They record where gradients travel and load no link."""
 
 
 @dataclass(frozen=True)
 class Transfer:
-    """What goes from one device to another: shares of payload, index and touched bytes, in `messages`.
-
-    `gradients` of the messages are gradients, which may have scales.
-    """
+    """The messages from one device to another, as shares of the quantities of a shard or bucket."""
 
     source: str
     target: str
     payload: float = 0.0
+    """Share of the payload bytes."""
+
     index: float = 0.0
+    """Share of the index bytes."""
+
     touched: float = 0.0
+    """Share of the touched bytes."""
+
     messages: float = 1.0
+    """Number of messages."""
+
     gradients: float = 0.0
+    """Number of those messages that carry gradients, which may have scales."""
 
 
 @dataclass(frozen=True)
 class Stage:
-    """Transfers that go on at the same time, as a chain of `rounds` messages that wait for each other."""
+    """Concurrent transfers, each a chain of `rounds` messages in which every message waits for the previous one."""
 
     transfers: tuple[Transfer, ...]
     rounds: int = 1
 
 
 @dataclass(frozen=True)
-class Work:
-    """What a device reads to add gradients and writes to update values, as shares of the shard's bytes.
+class DeviceWork:
+    """The bytes that a device reads to add gradients and writes to update values, as shares of the shard's bytes.
 
-    `added` and `updated_touched` are shares of the touched bytes: the latter counts for optimizers that update touched
-    rows only, `updated_held` for whole-array updates.
+    `added` and `updated_touched` are shares of the touched bytes, `updated_held` of the held bytes. `updated_touched`
+    counts for optimizers that update only touched rows, `updated_held` for whole-array updates.
     """
 
     device: str
@@ -75,22 +88,26 @@ class Work:
 
 @dataclass(frozen=True)
 class Exchange:
-    """One synchronizer at work: `pull` moves values before the forward pass, `push` gradients once they are ready.
-
-    Where the server `sends_back`, `pull` moves values at the end of the push, for the next step. Each stage of a pull
-    or push waits for the one before. `server` is the device whose work no other device can share, if there is one.
-    """
+    """The traffic and work of one synchronizer. Each stage of a pull or push waits for the previous stage."""
 
     pull: tuple[Stage, ...] = ()
+    """Moves values before the forward pass; with `sends_back`, at the end of the push, for the next step."""
+
     push: tuple[Stage, ...] = ()
-    work: tuple[Work, ...] = ()
+    """Moves gradients once they are ready."""
+
+    work: tuple[DeviceWork, ...] = ()
+
     server: str | None = None
+    """The device whose work no other device can share; None if there is no such device."""
+
     sends_back: bool = False
+    """Whether the server sends values at the end of the push."""
 
 
 @dataclass(frozen=True)
 class Processes:
-    """A node's `cpu:k` is its k-th worker process; a node's GPUs belong to its only one."""
+    """The process behind each device: `cpu:k` is a node's k-th worker process; GPUs belong to a node's only process."""
 
     node_of: Mapping[str, str]
     gateway_of: Mapping[str, str]
@@ -109,6 +126,6 @@ class Processes:
     def apart(self, source: str, target: str) -> bool:
         """Whether a tensor crosses a link from `source` to `target`.
 
-        A GPU and the CPU of its process count as one place; two GPUs do not, and cross their node's loopback.
+        A GPU and the CPU of its process count as one place. Two GPUs do not: their messages cross the node's loopback.
         """
         return source != target and self._host_of[source] != target and self._host_of[target] != source

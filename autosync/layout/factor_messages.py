@@ -1,28 +1,28 @@
-"""Which sufficient factors of a bucket share a message: those of small matrices."""
+"""Fusion of a bucket's sufficient factors: the factors of small matrices share a message."""
 
 from collections.abc import Sequence
 
 from autosync.layout.coding import factor_bytes
+from autosync.layout.fusion import PARCEL_BYTES
 from autosync.layout.shards import Shard
-from autosync.layout.together import PARCEL_BYTES
 
 
 def factor_messages(shards: Sequence[Shard]) -> list[range]:
-    """The shards of a bucket, `as_ready`, whose factors go to each replica in one message, as ranges of places.
+    """Ranges of places in a bucket, which is `as_ready`: the factors of a range go to each replica in one message.
 
-    As many as come to no more than `PARCEL_BYTES`, up to which a message costs more than its contents. Factors that are
-    larger go by themselves, which is a range of one: the left and the right one in a message each, as they are.
+    A range holds at most `PARCEL_BYTES`, because up to that size a message costs more than its contents. A shard with
+    larger factors is a range of length 1: its left and right factors travel in one message each, without a copy.
     """
-    found: list[range] = []
+    messages: list[range] = []
     begin, held = 0, 0.0
     for place, size in enumerate(map(factor_bytes, shards)):
         if place > begin and held + size > PARCEL_BYTES:
-            found.append(range(begin, place))
+            messages.append(range(begin, place))
             begin, held = place, 0.0
         held += size
-    return [*found, range(begin, len(shards))]
+    return [*messages, range(begin, len(shards))]
 
 
 def are_small(shards: Sequence[Shard]) -> bool:
-    """Whether the factors of shards that `factor_messages` has put together are in one message, and not in two."""
+    """Whether the factors of a range of `factor_messages` travel in one message rather than two."""
     return len(shards) > 1 or factor_bytes(shards[0]) <= PARCEL_BYTES

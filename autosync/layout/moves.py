@@ -1,4 +1,4 @@
-"""Moves: an all-reduce as rounds of messages between its members, from which both its ops and its figures follow."""
+"""Moves: an all-reduce as rounds of messages between its members. Engines execute them and simulators count them."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from functools import cached_property
 from itertools import zip_longest
 from typing import NamedTuple, TypeAlias
 
-from autosync.layout.exchange import Exchange, Stage, Transfer, Work
+from autosync.layout.exchange import DeviceWork, Exchange, Stage, Transfer
 from autosync.layout.topology import Topology
 
 Span: TypeAlias = tuple[int, int]
-"""Elements of a bucket, from the first to before the second."""
+"""A range of elements of a bucket: (begin, end), where `end` is exclusive."""
 
 
 class Move(NamedTuple):
-    """The elements of `span` go from member `source` to member `target`: places among those who all-reduce."""
+    """The elements of `span` go from member `source` to member `target`; members are numbered from 0."""
 
     source: int
     target: int
@@ -25,64 +25,74 @@ class Move(NamedTuple):
 
 
 Round: TypeAlias = tuple[Move, ...]
-"""Moves at the same time: each takes what its source had when the round began."""
+"""Concurrent moves: each carries the values that its source held when the round began."""
 
 
 @dataclass(frozen=True)
 class Moves:
-    """An all-reduce. In rounds of `adding`, a target adds what arrives to its own, in the order of the moves.
+    """The rounds of an all-reduce.
 
-    Where a round sends a part of what a member has, that is cut, at all bounds of the round's spans that are not inside
-    of one that the member sends or gets; it is not put together again. What a member has then, and is not handed later,
-    is the whole sum, of which it makes the mean. In rounds of `copying` means go on as they are, put together where a
-    span is larger than what came. So the mean of each element is made once, and all members get the same bits.
-
-    Of a bucket in pieces, some are copied while others are added: the first round of copying goes on beside the one of
-    adding of number `beside`, and so on; None if copying comes after adding. The bucket is cut in these pieces, at
-    `cuts`, before the first round, and a member holds back a piece until what was to come before it has come.
+    If a round sends a part of a span that a member holds, the member cuts the span, at all bounds of the round's spans
+    that are not inside a span that the member sends or receives. Cut spans are not joined again while adding. After the
+    adding rounds, a member holds complete sums for the spans it does not receive later; it divides these by the number
+    of members. In copying rounds the means are forwarded unchanged, and joined if a span is larger than the pieces that
+    arrived. So the mean of each element is computed once, and all members get the same bits.
     """
 
     adding: tuple[Round, ...]
+    """Rounds in which a target adds the arriving sums to its own, in the order of the moves."""
+
     copying: tuple[Round, ...]
+    """Rounds in which means are copied."""
+
     beside: int | None = None
+    """The number of the adding round that runs at the same time as the first copying round, if a bucket goes in pieces;
+    the following rounds pair up likewise. None if copying follows all adding."""
+
     cuts: tuple[int, ...] = ()
+    """The bounds at which the bucket is cut into pieces before the first round. A member sends a piece only after it
+    has received everything that was due before."""
 
     @cached_property
-    def timed(self) -> tuple[tuple[Round, Round], ...]:
-        """What is added and what is copied at the same time, in order of time."""
+    def round_pairs(self) -> tuple[tuple[Round, Round], ...]:
+        """The adding and the copying round of each point in time, in order."""
         begin = len(self.adding) if self.beside is None else self.beside
         return tuple(zip_longest(self.adding, (*((),) * begin, *self.copying), fillvalue=()))
 
     @property
     def stages(self) -> tuple[Round, ...]:
-        """All moves that go on at the same time, in order of time."""
-        return tuple((*added, *copied) for added, copied in self.timed)
+        """All concurrent moves, in order of time."""
+        return tuple((*added, *copied) for added, copied in self.round_pairs)
 
     @classmethod
     def there_and_back(cls, rounds: Iterable[Iterable[Move]]) -> Moves:
-        """Sums go by `rounds`, and means the same way back, in the order of who sends."""
+        """Moves in which sums go by `rounds`, and means take the reverse path, ordered by sender."""
         there = tuple(map(tuple, rounds))
-        back = (tuple(sorted(Move(target, source, span) for source, target, span in each)) for each in reversed(there))
+        back = (
+            tuple(sorted(Move(target, source, span) for source, target, span in moves)) for moves in reversed(there)
+        )
         return cls(there, tuple(back))
 
 
 MovesOf: TypeAlias = Callable[[Topology, int, int], Moves]
-"""The moves among replicas that are there, of a bucket of so many elements (1 or more) of so many bytes."""
+"""(topology, elements, item bytes) -> the moves of a bucket of `elements` (1 or more) among the topology's replicas."""
 
 ELEMENTS = 2**20 * 3**6 * 5**3 * 7**2 * 11 * 13
-"""Elements of the bucket from whose moves shares are taken; they are exact where it is halved up to twenty times, and
-cut in three, five or seven a few times, or in eleven or thirteen."""
+"""Elements of the bucket whose moves give the shares. Shares are exact if this bucket is halved up to twenty times, and
+cut into three, five or seven a few times, or into eleven or thirteen once."""
 
 
 def exchange_of(moves_of: MovesOf, topology: Topology, slots: int) -> Exchange:
-    """Every move listed: a replica adds what it receives on the way, and updates the whole with its `slots` slots."""
+    """The exchange that lists every move. A replica adds the sums it receives and updates the whole bucket with its
+    `slots` optimizer slots."""
     moves = moves_of(topology, ELEMENTS, 0)
     added: Counter[int] = Counter()
-    for _, target, (begin, end) in (move for each in moves.adding for move in each):
+    for _, target, (begin, end) in (move for adding in moves.adding for move in adding):
         added[target] += end - begin
-    push = tuple(stage_of(each, ELEMENTS, topology) for each in moves.stages)
+    push = tuple(stage_of(concurrent, ELEMENTS, topology) for concurrent in moves.stages)
     work = tuple(
-        Work(each, added[place] / ELEMENTS, updated_held=1.0 + slots) for place, each in enumerate(topology.replicas)
+        DeviceWork(replica, added[number] / ELEMENTS, updated_held=1.0 + slots)
+        for number, replica in enumerate(topology.replicas)
     )
     return Exchange(push=push, work=work)
 

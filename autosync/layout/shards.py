@@ -1,4 +1,4 @@
-"""A strategy's shards: each with its place in its variable, what it weighs, its synchronizer and its channel."""
+"""The shards of a strategy: a shard's place in its variable, its sizes, its synchronizer and its channel."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,21 +19,32 @@ from autosync.spec import (
 )
 
 MOST_SHORT_IDS, SHORT_ID_BYTES, LONG_ID_BYTES = 2**31 - 1, 4, 8
-"""Row numbers travel as int32 where it can count a variable's rows."""
+"""Row numbers travel as int32 if int32 can count the variable's rows, else as int64."""
 
 
 @dataclass(frozen=True)
 class Slice:
-    """What shard `index` of `count` holds of variable number `variable_index`, whoever synchronizes it: rows `start` to
-    `start + size` of axis `axis`."""
+    """The part of a variable that a shard holds, independent of its synchronizer."""
 
     variable: Variable
+
     variable_index: int
+    """The variable's number in the model."""
+
     index: int
+    """The shard's number among the variable's shards."""
+
     axis: int
+    """The axis along which the variable is cut."""
+
     start: int
+    """The first row of the axis."""
+
     size: int
+    """The number of rows of the axis."""
+
     count: int = 1
+    """The number of the variable's shards."""
 
     @cached_property
     def shape(self) -> tuple[int, ...]:
@@ -60,12 +71,12 @@ class Slice:
 
     @cached_property
     def order(self) -> tuple[int, int]:
-        """The place among all slices as their gradients become ready."""
+        """A sort key: slices in the order in which their gradients become ready."""
         return self.variable.ready_order, self.index
 
     @cached_property
     def weighs(self) -> Quantities:
-        """What is sent and worked on where nothing is compressed."""
+        """The slice's quantities if gradients are not compressed."""
         variable = self.variable
         held = self.share * variable.bytes
         if variable.rows_per_step is None:
@@ -77,7 +88,7 @@ class Slice:
 
 
 class Shard(NamedTuple):
-    """A slice of a variable and who synchronizes it."""
+    """A slice of a variable and its synchronizer."""
 
     slice: Slice
     synchronizer: Synchronizer
@@ -101,7 +112,7 @@ class Shard(NamedTuple):
 
     @property
     def channel(self) -> Channel:
-        """The channel of the gradient where it is not compressed."""
+        """The channel of the gradient if it is not compressed."""
         by, sparse = self.synchronizer, self.slice.variable.sparse
         if isinstance(by, AllReduce):
             return ("gathered_rows", "", False) if sparse else (by.algorithm, "", False)
@@ -110,26 +121,26 @@ class Shard(NamedTuple):
 
 @final
 class Slices:
-    """The slices of a model's variables, under every partition met so far."""
+    """A cache of the slices of a model's variables, by variable and partition."""
 
     def __init__(self, model: ModelSpec) -> None:
         self._numbered = {variable.name: (number, variable) for number, variable in enumerate(model.variables)}
-        self._met: dict[tuple[str, Partition | None], tuple[Slice, ...]] = {}
+        self._cache: dict[tuple[str, Partition | None], tuple[Slice, ...]] = {}
 
     def __len__(self) -> int:
         return len(self._numbered)
 
     def of(self, name: str, cut: Partition | None) -> tuple[Slice, ...]:
-        """The slices of a variable. Raises `KeyError`, `IndexError` or `SpecError` where it cannot be cut like that."""
-        if (name, cut) not in self._met:
-            self._met[name, cut] = self._made(name, cut)
-        return self._met[name, cut]
+        """The slices of a variable. Raises `KeyError`, `IndexError` or `SpecError` if the partition does not fit it."""
+        if (name, cut) not in self._cache:
+            self._cache[name, cut] = self._make(name, cut)
+        return self._cache[name, cut]
 
-    def shards(self, decided: VariableStrategy) -> tuple[Shard, ...]:
+    def shards(self, decision: VariableStrategy) -> tuple[Shard, ...]:
         """The shards that a decision makes of its variable. Raises as `of` does."""
-        return tuple(map(Shard, self.of(decided.variable, decided.partition), decided.shards))
+        return tuple(map(Shard, self.of(decision.variable, decision.partition), decision.shards))
 
-    def _made(self, name: str, cut: Partition | None) -> tuple[Slice, ...]:
+    def _make(self, name: str, cut: Partition | None) -> tuple[Slice, ...]:
         number, variable = self._numbered[name]
         axis = cut.axis if cut else 0
         sizes = shard_sizes(variable.shape[axis] if cut or variable.shape else 1, cut.shards if cut else 1)

@@ -1,4 +1,4 @@
-"""Where replicas are: each one's node, and how nodes hang together, on switches that hang on others."""
+"""The topology of replicas: the node of each replica, and the switches and groups that connect nodes."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from autosync.spec import ClusterSpec, Device
 
 @dataclass(frozen=True)
 class Group:
-    """Replicas that are near each other, by their numbers: in `parts` that are nearer still, or a single one."""
+    """Replicas, by number, that are near each other: a single replica, or several `parts` that are nearer still."""
 
     members: tuple[int, ...]
     parts: tuple[Group, ...] = ()
 
     @classmethod
     def of(cls, parts: Sequence[Group]) -> Group:
-        """The parts as one group, which a single part is already."""
+        """The parts as one group; a single part is returned unchanged."""
         if len(parts) == 1:
             return parts[0]
         return cls(tuple(sorted(member for part in parts for member in part.members)), tuple(parts))
@@ -29,14 +29,14 @@ class Group:
 @final
 @dataclass(frozen=True, eq=False)
 class Topology:
-    """The `replicas` that all-reduce, devices of a cluster, by their number from 0 on; equal to itself alone."""
+    """The `replicas` that all-reduce: devices of a cluster, numbered from 0. A topology equals only itself."""
 
     cluster: ClusterSpec
     replicas: tuple[str, ...]
 
     @classmethod
     def of(cls, cluster: ClusterSpec) -> Topology:
-        """All replicas that the cluster has room for, in its order."""
+        """All replicas that the cluster has room for, in the cluster's order."""
         return cls(cluster, tuple(map(str, cluster.replica_devices)))
 
     def __len__(self) -> int:
@@ -45,7 +45,7 @@ class Topology:
     @cached_property
     def nodes(self) -> tuple[str, ...]:
         """The node of each replica."""
-        return tuple(Device.parse(each).node for each in self.replicas)
+        return tuple(Device.parse(replica).node for replica in self.replicas)
 
     @cached_property
     def processes(self) -> Processes:
@@ -53,50 +53,50 @@ class Topology:
 
     @cached_property
     def root(self) -> Group:
-        """All replicas, in groups inside of groups: of racks of racks, racks, nodes. Groups are in order of number.
+        """All replicas in nested groups: racks of racks, racks, nodes. Groups are ordered by their replicas' numbers.
 
-        A group has two parts at least: a switch with one node or rack alone makes none. The switches' tree hangs on its
-        middle. Where links are no tree with nodes as its ends, or go one way, nodes are the only groups.
+        A group has at least two parts, so a switch with a single node or rack makes no group. The root of the switches'
+        tree is its center. Nodes are the only groups if links are one-way or do not form a tree with nodes as leaves.
         """
         on_nodes: dict[str, list[int]] = {}
         for number, node in enumerate(self.nodes):
             on_nodes.setdefault(node, []).append(number)
-        groups = {node: Group.of([Group((each,)) for each in numbers]) for node, numbers in on_nodes.items()}
-        near = _near(self.cluster)
+        groups = {node: Group.of([Group((number,)) for number in numbers]) for node, numbers in on_nodes.items()}
+        near = _neighbours(self.cluster)
         if near is None:
             return Group.of(list(groups.values()))
-        switches = {each: near[each] & set(self.cluster.switches) for each in self.cluster.switches}
-        tops = _middle(switches)
-        found = [_nested(top, set(tops) - {top}, near, groups) for top in tops]
-        return Group.of(sorted((each for each in found if each is not None), key=lambda part: part.members))
+        switches = {switch: near[switch] & set(self.cluster.switches) for switch in self.cluster.switches}
+        tops = _center(switches)
+        parts = [_group_below(top, set(tops) - {top}, near, groups) for top in tops]
+        return Group.of(sorted((part for part in parts if part is not None), key=lambda part: part.members))
 
 
-def _near(cluster: ClusterSpec) -> Mapping[str, set[str]] | None:
-    """The nodes and switches next to each, where they are a tree in which every node is an end; else None."""
+def _neighbours(cluster: ClusterSpec) -> Mapping[str, set[str]] | None:
+    """The neighbours of each node and switch if they form a tree in which every node is a leaf; else None."""
     pairs = {(link.source, link.target) for link in cluster.links if link.source != link.target}
-    near: dict[str, set[str]] = {each: set() for each in (*cluster.switches, *(node.name for node in cluster.nodes))}
+    near: dict[str, set[str]] = {name: set() for name in (*cluster.switches, *(node.name for node in cluster.nodes))}
     for source, target in pairs:
         near[source].add(target)
     ends = all(len(near[node.name]) == 1 for node in cluster.nodes)
     both_ways = all((target, source) in pairs for source, target in pairs)
-    # All are joined by routes, and what is joined by one link fewer than there are ends of links is a tree.
+    # Routes connect all nodes and switches, and a connected graph with one edge fewer than vertices is a tree.
     return near if cluster.switches and ends and both_ways and len(pairs) == 2 * (len(near) - 1) else None
 
 
-def _middle(near: Mapping[str, set[str]]) -> list[str]:
-    """The middle of a tree, one or two, which are left when its ends are taken away again and again."""
-    left = {each: set(others) for each, others in near.items()}
+def _center(near: Mapping[str, set[str]]) -> list[str]:
+    """The center of a tree: the one or two vertices left after its leaves are removed again and again."""
+    left = {vertex: set(neighbours) for vertex, neighbours in near.items()}
     while len(left) > 2:
-        for end in [each for each, others in left.items() if len(others) <= 1]:
-            for other in left.pop(end):
-                left[other].discard(end)
+        for leaf in [vertex for vertex, neighbours in left.items() if len(neighbours) <= 1]:
+            for neighbour in left.pop(leaf):
+                left[neighbour].discard(leaf)
     return sorted(left)
 
 
-def _nested(here: str, above: set[str], near: Mapping[str, set[str]], groups: Mapping[str, Group]) -> Group | None:
-    """The group of what hangs on `here`, away from `above`; None where no replica does."""
+def _group_below(here: str, above: set[str], near: Mapping[str, set[str]], groups: Mapping[str, Group]) -> Group | None:
+    """The group of the replicas behind `here`, seen from `above`; None if there are none."""
     if here in groups:
         return groups[here]
-    below = [_nested(each, {here}, near, groups) for each in near[here] - above]
-    parts = [each for each in below if each is not None]
+    below = [_group_below(neighbour, {here}, near, groups) for neighbour in near[here] - above]
+    parts = [group for group in below if group is not None]
     return Group.of(sorted(parts, key=lambda part: part.members)) if parts else None

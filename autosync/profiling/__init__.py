@@ -1,4 +1,4 @@
-"""A replica's passes measured with PyTorch on this machine's device, as a profile for paced passes elsewhere.
+"""Measures a replica's passes with PyTorch on this machine's device, as a profile for paced passes elsewhere.
 
-PyTorch is imported only when something is called.
+PyTorch is imported only on use.
 """

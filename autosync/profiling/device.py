@@ -1,4 +1,4 @@
-"""The device that a profile is measured on."""
+"""The device on which a profile is measured."""
 
 import platform
 from typing import Any
@@ -8,21 +8,21 @@ from autosync.errors import ModelError
 DEVICES = ("cuda", "cpu")
 
 
-def found_device(kind: str) -> Any:
-    """This process's `torch.device` of `kind`, 'cuda' or 'cpu'. Raises `ModelError` where there is none."""
+def find_device(kind: str) -> Any:
+    """Return this process's `torch.device` of `kind`, 'cuda' or 'cpu'. Raises `ModelError` if there is none."""
     import torch
 
     if kind == "cuda" and not torch.cuda.is_available():
         raise ModelError(
             f"A profile is measured on a GPU, but PyTorch {torch.__version__} finds none here; measure on a machine "
-            "with one, or ask for --device cpu."
+            "with a GPU, or pass --device cpu."
         )
-    torch.backends.cudnn.benchmark = True  # the fastest kernels of a convolution, as training chooses them
+    torch.backends.cudnn.benchmark = True  # choose the fastest kernels of a convolution, as training does
     return torch.device(kind, torch.cuda.current_device()) if kind == "cuda" else torch.device(kind)
 
 
 def device_name(device: Any) -> str:
-    """What `device` is, such as 'NVIDIA H100 80GB HBM3'."""
+    """Return the name of `device`, such as 'NVIDIA H100 80GB HBM3'."""
     import torch
 
     if device.type == "cuda":
@@ -31,10 +31,10 @@ def device_name(device: Any) -> str:
 
 
 def versions_on(device: Any) -> dict[str, str]:
-    """The versions of what computes on `device`."""
+    """Return the versions of the software that computes on `device`."""
     import torch
 
-    found = {"torch": str(torch.__version__), "python": platform.python_version()}
+    versions = {"torch": str(torch.__version__), "python": platform.python_version()}
     if device.type == "cuda":
-        found |= {"cuda": str(torch.version.cuda), "cudnn": str(torch.backends.cudnn.version())}
-    return found
+        versions |= {"cuda": str(torch.version.cuda), "cudnn": str(torch.backends.cudnn.version())}
+    return versions

@@ -1,58 +1,62 @@
-"""A model measured: the profile of a replica's passes on this machine's device."""
+"""The measurement of a model: the profile of a replica's passes on this machine's device."""
 
 from dataclasses import dataclass
 from datetime import date
 from importlib.metadata import version
 
-from autosync.engine.on_torch import TaskOnTorch, built_on_torch, load_keras_on_torch
-from autosync.profiling.device import device_name, found_device, versions_on
-from autosync.profiling.eager import eager_passes
-from autosync.profiling.passes import CudaClock, HostClock, Passes
+from autosync.profiling.device import device_name, find_device, versions_on
+from autosync.profiling.eager import time_eager
+from autosync.profiling.passes import CudaClock, HostClock, PassTimes
 from autosync.profiling.precision import PRECISIONS, check_precision, set_precision
-from autosync.profiling.replayed import graphed_passes, replayed_passes
-from autosync.profiling.tape import taped
+from autosync.profiling.replayed import time_cuda_graph, time_replay
+from autosync.profiling.tape import record_tape
 from autosync.spec import DeviceProfile
+from autosync.zoo.on_torch import TaskOnTorch, build_on_torch, load_keras_on_torch
 
 FIRST_STEPS = 2
-"""Eager steps before one is taped, in which whatever is made once is made."""
+"""Eager steps before the recorded one, in which one-time work is done."""
 
 
 @dataclass(frozen=True)
-class Measuring:
-    """How a profile is measured: on which kind of device, in which precision, over how many steps, on which day.
-
-    Passes are run from a tape, on a GPU as a CUDA graph, unless they are to be `eager`.
-    """
+class ProfileOptions:
+    """How a profile is measured."""
 
     device: str
+    """The kind of device, 'cuda' or 'cpu'."""
     precision: str
+    """A key of `PRECISIONS`."""
     day: date
+    """The date of the measurement."""
     warmup: int = 10
+    """Steps before the timed ones."""
     steps: int = 40
+    """Timed steps."""
     eager: bool = False
+    """Run passes eagerly; otherwise they run from a tape, on a GPU as a CUDA graph."""
 
 
 @dataclass(frozen=True)
-class Measured:
-    """The profile, and the variables that it leaves out as they have no gradient; a captured model does too."""
+class ProfileResult:
+    """A measured profile."""
 
     profile: DeviceProfile
     unused: tuple[str, ...]
+    """The variables without a gradient, which the profile leaves out. A captured model leaves them out too."""
 
 
-def measured(model: str, how: Measuring) -> Measured:
-    """The passes of `model`, of the zoo or the user's own, measured as `how` says.
+def measure_profile(model: str, how: ProfileOptions) -> ProfileResult:
+    """Measure the passes of `model`, from the zoo or the user's own, with the options `how`.
 
-    This process's Keras runs on PyTorch from then on. Raises `ModelError`.
+    From then on, this process's Keras runs on PyTorch. Raises `ModelError`.
     """
     precision = PRECISIONS[how.precision]
     load_keras_on_torch(precision.policy)
-    device = found_device(how.device)
+    device = find_device(how.device)
     check_precision(how.precision, device)
     set_precision(precision)
-    task = built_on_torch(model, str(device))
+    task = build_on_torch(model, str(device))
     task.check()
-    passes, launched = _timed(task, device.type == "cuda", how)
+    passes, launched = _time_passes(task, device.type == "cuda", how)
     profile = DeviceProfile(
         device=device_name(device),
         versions=versions_on(device) | {"keras": version("keras"), "launched": launched},
@@ -63,17 +67,17 @@ def measured(model: str, how: Measuring) -> Measured:
         backward_seconds=passes.backward,
         ready_seconds={name: passes.ready[name] for name in task.parameters if name in passes.ready},
     )
-    return Measured(profile, tuple(name for name in task.parameters if name not in passes.ready))
+    return ProfileResult(profile, tuple(name for name in task.parameters if name not in passes.ready))
 
 
-def _timed(task: TaskOnTorch, on_gpu: bool, how: Measuring) -> tuple[Passes, str]:
-    """The passes of `task`, and how the device was given its work."""
+def _time_passes(task: TaskOnTorch, on_gpu: bool, how: ProfileOptions) -> tuple[PassTimes, str]:
+    """Return the times of the task's passes, and how operations were launched on the device."""
     if how.eager:
         clock = CudaClock() if on_gpu else HostClock()
-        return eager_passes(task.loss, task.parameters, clock, how.warmup, how.steps), "eagerly"
+        return time_eager(task.loss, task.parameters, clock, how.warmup, how.steps), "eagerly"
     for _ in range(FIRST_STEPS):
         task.loss().backward()
-    tape = taped(task.loss, task.parameters)
+    tape = record_tape(task.loss, task.parameters)
     if on_gpu:
-        return graphed_passes(tape, how.warmup, how.steps), "as a CUDA graph"
-    return replayed_passes(tape, how.warmup, how.steps), "from tape"
+        return time_cuda_graph(tape, how.warmup, how.steps), "as a CUDA graph"
+    return time_replay(tape, how.warmup, how.steps), "from tape"

@@ -1,4 +1,4 @@
-"""Passes in seconds, and the clocks that time them."""
+"""Pass times in seconds, and the clocks that measure them."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,40 +8,42 @@ from typing import Any, Protocol, final
 
 
 @dataclass(frozen=True)
-class Passes:
-    """Seconds of one replica's passes. `ready` is for each variable that has a gradient when it was there, counted
-    from the loss; the last of them ends the backward pass."""
+class PassTimes:
+    """Seconds of one replica's passes."""
 
     forward: float
+    """Seconds of the forward pass."""
     backward: float
+    """Seconds of the backward pass, which ends with the last gradient."""
     ready: Mapping[str, float]
+    """Seconds from the loss to each variable's gradient, for variables that have one."""
 
     @classmethod
-    def median(cls, steps: Sequence["Passes"]) -> "Passes":
-        """What steps took in the median, each figure by itself."""
+    def median(cls, steps: Sequence["PassTimes"]) -> "PassTimes":
+        """Return the median over steps of each figure separately."""
         return cls(
-            forward=median(each.forward for each in steps),
-            backward=median(each.backward for each in steps),
-            ready={name: median(each.ready[name] for each in steps) for name in steps[0].ready},
+            forward=median(step.forward for step in steps),
+            backward=median(step.backward for step in steps),
+            ready={name: median(step.ready[name] for step in steps) for name in steps[0].ready},
         )
 
 
-class Clock(Protocol):
-    """Marks moments of what a device does, and says later how far apart they were."""
+class PassClock(Protocol):
+    """Marks moments of a device's work, and later returns the time between them."""
 
     def mark(self) -> Any:
-        """Now, or when the device will have done what it was given so far."""
+        """Mark this moment, or the moment when the device completes the work queued so far."""
 
     def settle(self) -> None:
-        """Wait until everything that was marked has come to pass."""
+        """Wait until the device has reached all marks."""
 
     def seconds(self, begin: Any, end: Any) -> float:
-        """From one mark to another, once both are settled."""
+        """Return the seconds from one mark to another, after both are settled."""
 
 
 @final
 class HostClock:
-    """The clock of a device that has done its work when a call returns."""
+    """The clock of a device that has completed its work when a call returns."""
 
     def mark(self) -> float:
         return perf_counter()
@@ -55,7 +57,7 @@ class HostClock:
 
 @final
 class CudaClock:
-    """The clock of a GPU: events among its kernels. What the host does meanwhile counts only where the GPU waits."""
+    """The clock of a GPU: events among its kernels. The host's work counts only when the GPU waits for it."""
 
     def mark(self) -> Any:
         import torch
@@ -75,17 +77,20 @@ class CudaClock:
 
 @dataclass(frozen=True)
 class Marks:
-    """When a step began, its loss was there, and each gradient was, as a clock marks it."""
+    """A clock's marks of a step."""
 
     begin: Any
+    """The start of the step."""
     loss: Any
+    """The moment when the loss was ready."""
     ready: Mapping[str, Any]
+    """The moment when each gradient was ready."""
 
-    def passes(self, clock: Clock) -> Passes:
+    def passes(self, clock: PassClock) -> PassTimes:
         ready = {name: clock.seconds(self.loss, mark) for name, mark in self.ready.items()}
-        return Passes(clock.seconds(self.begin, self.loss), max(ready.values()), ready)
+        return PassTimes(clock.seconds(self.begin, self.loss), max(ready.values()), ready)
 
 
-def medians(marks: Iterable[Marks], clock: Clock) -> Passes:
-    """What steps took in the median, once their marks are settled."""
-    return Passes.median([each.passes(clock) for each in marks])
+def medians(marks: Iterable[Marks], clock: PassClock) -> PassTimes:
+    """Return the medians over steps, after their marks are settled."""
+    return PassTimes.median([mark.passes(clock) for mark in marks])

@@ -1,4 +1,4 @@
-"""What is computed in while a profile is measured."""
+"""The precision of the computation while a profile is measured."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -8,15 +8,16 @@ from autosync.errors import ModelError
 
 @dataclass(frozen=True)
 class Precision:
-    """`policy` is Keras's dtype policy, `tf32` whether float32 products may round their factors to TF32's 10 bits.
-
-    `least` is the lowest compute capability of NVIDIA GPUs that have it, None where a CPU has it too.
-    """
+    """A precision of the computation."""
 
     words: str
+    """Its description in a profile."""
     policy: str = "float32"
+    """Keras's dtype policy."""
     tf32: bool = False
+    """Whether float32 products may round their factors to TF32's 10 bits."""
     least: tuple[int, int] | None = None
+    """The lowest compute capability of NVIDIA GPUs with this precision; None if CPUs have it too."""
 
 
 PRECISIONS = {
@@ -27,15 +28,15 @@ PRECISIONS = {
 
 
 def set_precision(precision: Precision) -> None:
-    """Let this process's PyTorch compute in `precision`, in matrix products and in convolutions."""
+    """Make this process's PyTorch compute in `precision`, in matrix products and in convolutions."""
     import torch
 
     torch.backends.cuda.matmul.allow_tf32 = precision.tf32
-    torch.backends.cudnn.allow_tf32 = precision.tf32  # which PyTorch has on unless told otherwise
+    torch.backends.cudnn.allow_tf32 = precision.tf32  # on by default in PyTorch
 
 
 def check_precision(name: str, device: Any) -> None:
-    """Raise `ModelError` where `device` does not compute in the precision called `name`."""
+    """Raise `ModelError` if `device` does not support the precision called `name`."""
     import torch
 
     least = PRECISIONS[name].least
@@ -43,6 +44,6 @@ def check_precision(name: str, device: Any) -> None:
         return
     if device.type != "cuda" or torch.cuda.get_device_capability(device) < least:
         raise ModelError(
-            f"--precision {name} is computed by NVIDIA GPUs of compute capability {least[0]}.{least[1]} and later, "
+            f"--precision {name} needs an NVIDIA GPU of compute capability {least[0]}.{least[1]} or later, "
             "which this device is not; choose float32."
         )

@@ -1,1 +1,1 @@
-"""Which discipline is first at a target: strategies train towards it one after the other, on paired seeds."""
+"""Races disciplines to a target metric: each candidate trains to the target, one after another, on paired seeds."""

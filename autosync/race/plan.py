@@ -1,27 +1,27 @@
-"""Which run is next."""
+"""Plans a race: chooses the next run from the runs so far."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import final
 
 from autosync.race.candidates import PLAIN_NAME, Candidate
-from autosync.race.effects import effects, expected
+from autosync.race.effects import effects, predict_effect
 from autosync.race.times import Times
 from autosync.spec import CurvePoint, TargetRecord
 
 WORTH = math.log(1.03)
-"""By how much at least a combination is to be faster than the best so far, as a logarithm, if it is to be tried."""
+"""The predicted gain over the best candidate so far, as a logarithm, below which a combination is not tried."""
 
 LEADERS = 3
-"""How many combinations at most are trained with on all seeds."""
+"""The largest number of combinations that train on all seeds."""
 
 
 @dataclass(frozen=True)
-class Planned:
-    """A run to come; it is given up when far behind the curve of `rival`."""
+class PlannedRun:
+    """A run to make; training gives it up when it falls far behind the `rival`'s curve."""
 
     candidate: Candidate
     seed: int
@@ -31,26 +31,34 @@ class Planned:
 @final
 @dataclass
 class Race:
-    """The runs so far, and what follows from them; the same records lead to the same plan.
+    """The runs so far and the plan that follows from them; the same records give the same plan.
 
-    First everyone of the menu trains on the first seed. Then come combinations, the most promising first: their parts'
-    effects on steps and on seconds are taken to multiply. Then everyone trains on the other seeds too, the fastest
-    first, and of the combinations the best few; seed by seed, so that an end at any moment leaves pairs.
+    The named candidates train on the first seed. Combinations follow, the most promising first: the effects of their
+    parts on steps and on seconds are assumed to multiply. Then all named candidates and the best few combinations train
+    on the other seeds, the fastest first and seed by seed, so that stopping at any moment leaves complete pairs.
     """
 
     named: Sequence[Candidate]
+    """The plain strategy and the single disciplines, in the order to run them."""
     combinations: Sequence[Candidate]
+    """The combinations that may be tried, of two or more single disciplines."""
     seeds: int
+    """The number of seeds."""
     most_combinations: int
+    """The largest number of combinations to try."""
     runs: int
+    """The largest number of runs."""
     done: dict[tuple[str, int], TargetRecord] = field(default_factory=dict)
+    """The record of each finished run, by candidate name and seed."""
     times: Times = field(default_factory=Times)
+    """The times to the target so far."""
     lost: set[tuple[str, int]] = field(default_factory=set)
+    """The runs that were lost with a process once; a second loss counts as a failure."""
 
     def note(self, record: TargetRecord) -> None:
-        """Take up the record of a run, whose label is the candidate's name.
+        """Add the record of a run; its label is the candidate's name.
 
-        One that was lost with a process is made again, once: that is not the candidate's fault.
+        A run that was lost with a process is repeated once, because the loss is not the candidate's fault.
         """
         key = record.label, record.seed
         if record.outcome == "lost" and key not in self.lost:
@@ -60,26 +68,34 @@ class Race:
         rival = self.rival(record.seed, record.label)
         self.times.note(record.label, record, rival[-1].seconds if rival else math.inf)
 
-    def next(self) -> Planned | None:
-        """The next run, or None when the race is over."""
-        if len(self.done) >= self.runs:
+    def next(self, under_way: Collection[tuple[str, int]] = ()) -> PlannedRun | None:
+        """Return the next run that is not `under_way` (names and seeds).
+
+        None means that the race is over or must wait for runs under way, because combinations, and the order on the
+        other seeds, depend on all runs on the first seed.
+        """
+        if len(self.done) + len(under_way) >= self.runs:
             return None
-        return self._first_seed() or self._combined() or self._other_seeds()
+        if first := self._first_seed(under_way):
+            return first
+        if any(seed == 0 for _, seed in under_way):
+            return None
+        return self._next_combination() or self._other_seeds(under_way)
 
     @property
     def candidates(self) -> dict[str, Candidate]:
-        return {each.name: each for each in (*self.named, *self.combinations)}
+        return {candidate.name: candidate for candidate in (*self.named, *self.combinations)}
 
-    def tried(self) -> list[Candidate]:
-        """Those that have been trained with, the fastest first; those that failed are not among them."""
+    def ranking(self) -> list[Candidate]:
+        """Return the candidates that have trained without a failure, the fastest first."""
         known = self.candidates
-        names = sorted((name for name in self.times.of if name in known), key=self.times.mean)
+        names = sorted((name for name in self.times.by_candidate if name in known), key=self.times.mean)
         return [known[name] for name in names if name not in self.times.faults]
 
     def rival(self, seed: int, name: str) -> tuple[CurvePoint, ...]:
-        """The curve of the fastest run to the target so far but for `name`'s own: of this seed if there is one.
+        """Return the curve of the fastest run to the target by another candidate, on this seed if there is such a run.
 
-        The plain strategy has none: what others are compared with is not given up.
+        The plain strategy has no rival, because the reference of every comparison must not be given up.
         """
         if name == PLAIN_NAME:
             return ()
@@ -88,37 +104,41 @@ class Race:
             for key, record in self.done.items()
             if record.outcome == "reached" and key[0] != name
         ]
-        return min(reached, key=lambda each: each[:2])[2] if reached else ()
+        return min(reached, key=lambda run: run[:2])[2] if reached else ()
 
-    def _planned(self, candidate: Candidate, seed: int) -> Planned | None:
+    def _plan(self, candidate: Candidate, seed: int) -> PlannedRun | None:
         if (candidate.name, seed) in self.done or candidate.name in self.times.faults:
             return None
-        return Planned(candidate, seed, self.rival(seed, candidate.name))
+        return PlannedRun(candidate, seed, self.rival(seed, candidate.name))
 
-    def _first_seed(self) -> Planned | None:
-        return next((found for each in self.named if (found := self._planned(each, 0))), None)
+    def _first_seed(self, under_way: Collection[tuple[str, int]]) -> PlannedRun | None:
+        waiting = (candidate for candidate in self.named if (candidate.name, 0) not in under_way)
+        return next((planned for candidate in waiting if (planned := self._plan(candidate, 0))), None)
 
-    def _combined(self) -> Planned | None:
+    def _next_combination(self) -> PlannedRun | None:
         tried = {name for name, _ in self.done}
-        if len(tried - {each.name for each in self.named}) >= self.most_combinations or PLAIN_NAME not in self.times.of:
+        if (
+            len(tried - {candidate.name for candidate in self.named}) >= self.most_combinations
+            or PLAIN_NAME not in self.times.by_candidate
+        ):
             return None
         of_parts = effects(self.named, self.times)
-        best = min(math.log(self.times.mean(name) / self.times.mean(PLAIN_NAME)) for name in self.times.of)
+        best = min(math.log(self.times.mean(name) / self.times.mean(PLAIN_NAME)) for name in self.times.by_candidate)
         hopes = []
-        for each in self.combinations:
-            found = None if each.name in tried else expected(each, of_parts)
-            if found is not None and found.log_seconds < best - WORTH:
-                hopes.append((found.log_seconds - found.deviation, each.name, each))
-        return self._planned(min(hopes, key=lambda each: each[:2])[2], 0) if hopes else None
+        for combination in self.combinations:
+            effect = None if combination.name in tried else predict_effect(combination, of_parts)
+            if effect is not None and effect.log_seconds < best - WORTH:
+                hopes.append((effect.log_seconds - effect.deviation, combination.name, combination))
+        return self._plan(min(hopes, key=lambda hope: hope[:2])[2], 0) if hopes else None
 
-    def _other_seeds(self) -> Planned | None:
-        names = {each.name for each in self.named}
-        tried = self.tried()
-        leaders = [each for each in tried if each.name not in names][:LEADERS]
-        order = [each for each in tried if each.name in names or each in leaders]
-        order.sort(key=lambda each: each.name != PLAIN_NAME)  # what all are compared with goes first
+    def _other_seeds(self, under_way: Collection[tuple[str, int]]) -> PlannedRun | None:
+        names = {candidate.name for candidate in self.named}
+        ranking = self.ranking()
+        leaders = [candidate for candidate in ranking if candidate.name not in names][:LEADERS]
+        order = [candidate for candidate in ranking if candidate.name in names or candidate in leaders]
+        order.sort(key=lambda candidate: candidate.name != PLAIN_NAME)  # the reference of every comparison goes first
         for seed in range(1, self.seeds):
-            for each in order:
-                if found := self._planned(each, seed):
-                    return found
+            for candidate in order:
+                if (candidate.name, seed) not in under_way and (planned := self._plan(candidate, seed)):
+                    return planned
         return None

@@ -1,4 +1,4 @@
-"""How long candidates took to the target, by seed, and what that says of their difference."""
+"""Times to the target, by candidate and seed, and ratios between candidates."""
 
 from __future__ import annotations
 
@@ -10,38 +10,41 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from autosync.spec import TargetRecord
-from autosync.stats.estimate import Estimate, estimate_of, resampled
+from autosync.stats.estimate import Estimate, estimate_of, resample
 
 
 @dataclass(frozen=True)
 class Time:
-    """What a run took to the target; `reached` is False where that is only a bound from below.
-
-    `projected` is what it would have taken, and in how many steps, if it had gone on as it did beside the run that was
-    ahead; the same where it was reached, and infinite where nobody knows.
-    """
+    """One run's time to the target."""
 
     seconds: float
+    """Seconds to the target, or until the run ended without it."""
     reached: bool
+    """False if `seconds` is only a lower bound."""
     projected: float
+    """`seconds` if the target was reached; otherwise extrapolated from the lag behind the rival, or infinite if
+    unknown.
+    """
     steps: float
+    """The steps to the target, extrapolated like `projected`."""
     step_seconds: float
+    """The median seconds a step; NaN without a step."""
 
     @property
     def likely(self) -> float:
-        """The projected seconds, or where nobody knows what the run took: it takes longer."""
+        """The projected seconds; if unknown, the seconds of the run, which are a lower bound."""
         return self.projected if math.isfinite(self.projected) else self.seconds
 
 
 @dataclass
 class Times:
-    """Of candidates, by name and seed. The first record of a run counts, and none that failed for another reason."""
+    """The times of all candidates. Only the first record of a run counts. `faults` are the reasons of failures."""
 
-    of: dict[str, dict[int, Time]] = field(default_factory=dict)
+    by_candidate: dict[str, dict[int, Time]] = field(default_factory=dict)
     faults: dict[str, str] = field(default_factory=dict)
 
     def note(self, name: str, record: TargetRecord, rival_seconds: float) -> None:
-        """Note the run of `name` beside one that took `rival_seconds` in all."""
+        """Note the run of `name`, whose rival took `rival_seconds` in all."""
         if record.outcome in ("failed", "lost"):
             self.faults[name] = record.reason
             return
@@ -52,29 +55,34 @@ class Times:
         if record.behind is not None:
             projected = record.behind * rival_seconds
             steps = projected / step_seconds
-        self.of.setdefault(name, {}).setdefault(
+        self.by_candidate.setdefault(name, {}).setdefault(
             record.seed,
             Time(record.seconds, reached, projected, steps if math.isfinite(projected) else math.inf, step_seconds),
         )
 
     def seeds(self, name: str) -> Mapping[int, Time]:
-        return self.of.get(name, {})
+        return self.by_candidate.get(name, {})
 
     def mean(self, name: str) -> float:
-        """The geometric mean of projected seconds."""
-        return math.exp(statistics.fmean(math.log(each.projected) for each in self.of[name].values()))
+        """The geometric mean of the projected seconds."""
+        return math.exp(statistics.fmean(math.log(time.projected) for time in self.by_candidate[name].values()))
 
 
-def speed_up(times: Times, name: str, over: str, seeds: Sequence[int]) -> Estimate:
-    """How many times as fast as `over` the candidate `name` was: the geometric mean over the paired `seeds`.
+def speedup(times: Times, name: str, over: str, seeds: Sequence[int]) -> Estimate:
+    """Return how many times faster `name` was than `over`: the geometric mean over the paired `seeds`, with a 95 %
+    interval.
 
-    With the 95 % interval over resampled seeds. A run that was given up counts as long as it would have taken; one that
-    came to its end without the target as long as it did, which is a bound.
+    The interval resamples seeds. A run that was given up counts with its projected time; a run that ended without the
+    target counts with its own time, which is a lower bound.
     """
-    mine, its = times.seeds(name), times.seeds(over)
-    logs = [math.log(its[seed].likely / mine[seed].likely) for seed in seeds if seed in mine and seed in its]
+    candidate_times, other_times = times.seeds(name), times.seeds(over)
+    logs = [
+        math.log(other_times[seed].likely / candidate_times[seed].likely)
+        for seed in seeds
+        if seed in candidate_times and seed in other_times
+    ]
     if not logs:
         return Estimate(math.nan, 0.0, math.inf)
     if len(logs) == 1:
         return Estimate(math.exp(logs[0]), 0.0, math.inf)
-    return estimate_of(np.exp(resampled([np.array(logs)], np.mean)[:, 0]))
+    return estimate_of(np.exp(resample([np.array(logs)], np.mean)[:, 0]))

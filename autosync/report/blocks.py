@@ -1,4 +1,4 @@
-"""What a page is made of: sections of paragraphs, tables, pictures, facts and commands. Text is plain, never markup."""
+"""The parts of a page: sections of paragraphs, tables, pictures, facts and commands. Text is plain, never markup."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,31 +25,33 @@ class Points:
 
 @dataclass(frozen=True)
 class Note:
-    """A note on why a section has nothing to show."""
+    """A note on why a section is empty."""
 
     text: str
     kind: str = "note"
 
 
 @dataclass(frozen=True)
-class Column:
-    """A column is `numeric` where its cells are to be compared by their digits."""
+class TableColumn:
+    """A column of a table; `numeric` if its cells are compared by their digits."""
 
     title: str
     numeric: bool = False
 
 
-def texts(*titles: str) -> tuple[Column, ...]:
-    return tuple(Column(title) for title in titles)
+def texts(*titles: str) -> tuple[TableColumn, ...]:
+    return tuple(TableColumn(title) for title in titles)
 
 
-def numbers(*titles: str) -> tuple[Column, ...]:
-    return tuple(Column(title, numeric=True) for title in titles)
+def numbers(*titles: str) -> tuple[TableColumn, ...]:
+    return tuple(TableColumn(title, numeric=True) for title in titles)
 
 
 @dataclass(frozen=True)
-class Row:
-    """One cell a column; `strong` is for the row that matters, `colour` (a name of `COLOURS`) for a mark in front."""
+class TableRow:
+    """A row with one cell per column. `strong` highlights the row; `colour` (a name of `COLOURS`) puts a mark in
+    front.
+    """
 
     cells: tuple[str, ...]
     strong: bool = False
@@ -58,10 +60,12 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """`caption` says how to read it, and what its intervals are; `folded`, if given, is a text to click to show it."""
+    """A table. `caption` explains how to read it and its intervals; `folded`, if given, is a text to click to show
+    the table.
+    """
 
-    columns: tuple[Column, ...]
-    rows: Sequence[Row]
+    columns: tuple[TableColumn, ...]
+    rows: Sequence[TableRow]
     caption: str = ""
     folded: str = ""
     kind: str = "table"
@@ -69,7 +73,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Drawing:
-    """A figure, and texts to show over its marks: see `autosync.report.page.inline_svg`."""
+    """A figure, and the texts shown over its marks: see `autosync.report.page.inline_svg`."""
 
     figure: Figure
     tooltips: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -77,7 +81,9 @@ class Drawing:
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture, drawn once a width: `name` is its file's, `alt` for who does not see it, `caption` as a table's."""
+    """A picture that is drawn once per width. `name` is its file's name, `alt` the text for readers who cannot see
+    it.
+    """
 
     name: str
     alt: str
@@ -88,7 +94,7 @@ class Picture:
 
 @dataclass(frozen=True)
 class Facts:
-    """Names, each with what there is to say of it."""
+    """Names with explanations."""
 
     pairs: Sequence[tuple[str, str]]
     kind: str = "facts"
@@ -96,7 +102,7 @@ class Facts:
 
 @dataclass(frozen=True)
 class Commands:
-    """Lines to type, each with what it does."""
+    """Commands to type, each with its purpose."""
 
     lines: Sequence[tuple[str, str]]
     kind: str = "commands"
@@ -107,24 +113,35 @@ Block: TypeAlias = Paragraph | Points | Note | Table | Picture | Facts | Command
 
 @dataclass(frozen=True)
 class Headline:
-    """What a page says before all else: a `figure` with its uncertainty, a sentence, what to do, and a few facts.
-
-    `lines` are commands to type, as in `Commands`.
-    """
+    """The head of a page: a `figure` with its uncertainty, a sentence, advice, and a few facts."""
 
     title: str
+
     figure: str
+    """The main number of the page."""
+
     unit: str
+    """The meaning of the figure."""
+
     uncertainty: str
+    """The figure's interval."""
+
     sentence: str
+    """The result in words."""
+
     advice: str
+    """The next thing to do."""
+
     lines: Sequence[tuple[str, str]] = ()
+    """Commands to type, as in `Commands`."""
+
     facts: Sequence[tuple[str, str]] = ()
+    """Names with values."""
 
 
 @dataclass(frozen=True)
 class Section:
-    """A section of a page: `key` is its address there, and `short` its name where there is little room."""
+    """A section of a page. `key` is its anchor in the page, and `short` its name for the navigation."""
 
     key: str
     title: str

@@ -1,4 +1,4 @@
-"""`autosync report`: the report of a search or a race again, or a page that compares several searches."""
+"""Runs `autosync report`: writes the report of a search or a race again, or a page that compares several searches."""
 
 from pathlib import Path
 
@@ -16,11 +16,11 @@ from autosync.terminal import Terminal, say
 from autosync.words.quantities import duration, milliseconds
 
 COMPARISON = Path("comparison.html")
-"""The file of a comparison, unless another is named."""
+"""The default file of a comparison."""
 
 
 def report(runs: tuple[str, ...], data: Place | None, out: Path | None) -> None:
-    """Write the report of the only one of `runs`, or a page that compares them. `out` is None for the usual file.
+    """Write the report if `runs` has one run, else a page that compares the runs. `out` is None for the default file.
 
     Raises `AutosyncError`.
     """
@@ -29,20 +29,20 @@ def report(runs: tuple[str, ...], data: Place | None, out: Path | None) -> None:
             raise AutosyncError("--out is for reports of searches; a race's report is in its folder.")
         say(f"Report: {write_race_report(RaceFolder(directory))}")
         return
-    found = [read_run(run_called(run), data) for run in runs]
-    for run in found:
+    searches = [read_run(run_called(run), data) for run in runs]
+    for run in searches:
         if not run.records and run.kept.elsewhere:
             say(f"{run.directory}: {run.kept.missing('--data')}")
         elif run.trial_count and not run.records:
             where = f"in {run.data}" if run.data else "where the run kept them"
             say(f"None of the {run.trial_count} trials of {run.directory} is {where}; name their place with --data.")
-    if len(found) == 1:
-        say(f"Report: {write_report(found[0], out)}")
+    if len(searches) == 1:
+        say(f"Report: {write_report(searches[0], out)}")
         return
-    comparison = standings_of(found)
+    comparison = standings_of(searches)
     console = Terminal()
     if not comparison.is_of_one_cell:
-        console.print(f"These runs are of different {comparison.differ_in}: their step times do not compare.")
+        console.print(f"These runs have different {comparison.differ_in}, so their step times are not comparable.")
     console.print(_table(comparison))
     console.print(f"Comparison: {write_comparison(comparison, out or COMPARISON)}")
 

@@ -1,4 +1,6 @@
-"""A run with what follows from it: numbered trials, yardstick, noise, nearest baseline, and when it has paid off."""
+"""A run with derived figures: numbered trials, yardstick, noise, nearest baseline, importance of factors, and
+payback.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ SEED = 0
 
 @dataclass(frozen=True)
 class Point:
-    """One trial of the search, numbered from 1; `remeasured` in the finals, a `hit` if better than the yardstick."""
+    """One trial of the search, numbered from 1. `remeasured`: also timed in the finals; `hit`: faster than the
+    yardstick.
+    """
 
     number: int
     record: RuntimeRecord
@@ -42,39 +46,39 @@ class Point:
 
     @property
     def is_searched(self) -> bool:
-        """Whether a searcher chose it: it is no baseline, and was not only timed again."""
+        """Whether a searcher proposed the strategy: it is no baseline, and its trial was no repetition."""
         return self.record.purpose == "search"
 
 
 @final
 @dataclass(frozen=True)
 class Findings:
-    """What follows from a run, worked out when it is first asked for; None or empty where the run does not say."""
+    """Figures derived from a run, computed on first use; None or empty if the run lacks the data."""
 
     run: Run
 
     @cached_property
     def noise(self) -> Noise:
-        """The noise, by all timings of strategies that were timed several times, in the search and in the finals."""
+        """The noise, from all timings of strategies that were timed several times, in the search and in the finals."""
         return noise_of(self.run.trials, [*self.run.trials, *self.run.finals])
 
     @cached_property
     def yardstick(self) -> Yardstick | None:
-        """The best baseline as it was timed in the search."""
+        """The best baseline, by its timings in the search."""
         return yardstick_of(self.run.trials, self.run.best_baseline_digest, self.noise)
 
     @cached_property
     def points(self) -> list[Point]:
-        again = {each.strategy.digest for each in self.run.finals}
+        again = {record.strategy.digest for record in self.run.finals}
         in_finals = yardstick_of(self.run.finals, self.run.best_baseline_digest, self.noise)
-        yardsticks = [each for each in (self.yardstick, in_finals) if each is not None]
+        yardsticks = [yardstick for yardstick in (self.yardstick, in_finals) if yardstick is not None]
         return [
             Point(
                 number,
                 record,
                 architecture_of(record.strategy, record.model),
                 record.strategy.digest in again,
-                bool(yardsticks) and all(is_hit(record, each, self.noise) for each in yardsticks),
+                bool(yardsticks) and all(is_hit(record, yardstick, self.noise) for yardstick in yardsticks),
             )
             for number, record in enumerate(self.run.trials, 1)
         ]
@@ -85,7 +89,7 @@ class Findings:
 
     @cached_property
     def winner(self) -> Strategy | None:
-        """The strategy that is returned, or the best so far, if it fits the run's model and cluster."""
+        """The returned strategy, or the best so far, if it fits the run's model and cluster."""
         return self._fitting(self.run.winner_digest)
 
     @cached_property
@@ -102,34 +106,36 @@ class Findings:
     @cached_property
     def payback(self) -> Payback | None:
         digest = self.run.best_baseline_digest
-        seconds = next((each.median_seconds for each in self.contenders if each.digest == digest), None)
+        seconds = next((contender.median_seconds for contender in self.contenders if contender.digest == digest), None)
         if self.run.verdict is None or seconds is None or self.run.result is None:
             return None
         return payback_of(self.run.verdict, float(self.run.result["wall_seconds"]), seconds)
 
     @cached_property
     def qualities(self) -> dict[str, Quality]:
-        """The quality of predictions for all that was searched, for each architecture in it, and for the baselines."""
-        searched = [each for each in self.points if each.is_searched]
+        """The quality of predictions for all candidates, for the candidates of each architecture, and for the
+        baselines.
+        """
+        searched = [point for point in self.points if point.is_searched]
         groups = {"all that was searched": searched}
-        for each in searched:
-            groups.setdefault(each.architecture, []).append(each)
-        groups["baselines"] = [each for each in self.points if each.is_baseline]
+        for point in searched:
+            groups.setdefault(point.architecture, []).append(point)
+        groups["baselines"] = [point for point in self.points if point.is_baseline]
         generator = np.random.default_rng(SEED)
-        found = {name: quality_of([each.record for each in group], generator) for name, group in groups.items()}
-        return {name: quality for name, quality in found.items() if quality is not None}
+        qualities = {name: quality_of([point.record for point in group], generator) for name, group in groups.items()}
+        return {name: quality for name, quality in qualities.items() if quality is not None}
 
     @cached_property
     def importances(self) -> list[Importance]:
         """The importance of factors among all strategies that were timed, by their trials."""
-        timed = [each.record for each in self.points if each.record.median_seconds is not None]
+        timed = [point.record for point in self.points if point.record.median_seconds is not None]
         if not timed:
             return []
-        factors = factors_of([each.strategy for each in timed], timed[0].model)
-        return importance_of(factors, [each.median_seconds or 0.0 for each in timed], np.random.default_rng(SEED))
+        factors = factors_of([record.strategy for record in timed], timed[0].model)
+        return importance_of(factors, [record.median_seconds or 0.0 for record in timed], np.random.default_rng(SEED))
 
     def _fitting(self, digest: str | None) -> Strategy | None:
-        strategy = self.run.found(digest)
+        strategy = self.run.strategy_with(digest)
         if strategy is None or self.run.model is None:
             return None
         return None if any(strategy_faults(strategy, self.run.model, self.run.cluster)) else strategy
@@ -137,20 +143,30 @@ class Findings:
 
 @dataclass(frozen=True)
 class Payback:
-    """Steps under the winner after which the search's seconds are won back; `latest` is with the least speed-up."""
+    """The training steps after which the time saved by the winner equals the time of the search."""
 
     search_seconds: float
+
     saved_seconds: float
+    """Seconds that the winner saves in each step."""
+
     steps: float
+    """Steps after which the search has paid for itself."""
+
     latest: float
+    """The same with the least speed-up of the interval."""
+
     training_seconds: float
+    """Seconds that the `steps` take under the winner."""
 
 
 def payback_of(verdict: Mapping[str, Any], search_seconds: float, baseline_seconds: float) -> Payback | None:
-    """The payback: a speed-up s saves the share 1 - 1/s of the baseline's seconds a step. None without a winner."""
+    """The payback: a speed-up s saves the share 1 - 1/s of the baseline's seconds in each step. None without a
+    winner.
+    """
     if not verdict.get("beyond_noise"):
         return None
     speedup, (low, _) = float(verdict["speedup"]), verdict["speedup_interval"]
-    saved, least = (baseline_seconds * (1 - 1 / each) for each in (speedup, float(low)))
+    saved, least = (baseline_seconds * (1 - 1 / ratio) for ratio in (speedup, float(low)))
     steps = search_seconds / saved
     return Payback(search_seconds, saved, steps, search_seconds / least, steps * (baseline_seconds - saved))

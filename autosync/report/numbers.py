@@ -1,17 +1,17 @@
-"""Numbers as the report writes them, with their intervals."""
+"""Formats numbers and intervals for the report."""
 
 import math
 
 from autosync.words.quantities import milliseconds, speedups
 
 NOTHING = "\N{EN DASH}"
-"""What stands where there is no number."""
+"""The text for a missing number."""
 
 TIMES = "\N{MULTIPLICATION SIGN}"
 
 
 def interval_ms(interval: tuple[float, float] | None) -> str:
-    """The two ends of an interval in milliseconds, which is given in seconds."""
+    """An interval in seconds as its two ends in milliseconds."""
     return f"{interval[0] * 1e3:.1f} to {milliseconds(interval[1])}" if interval else NOTHING
 
 

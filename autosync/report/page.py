@@ -1,4 +1,6 @@
-"""A page: a headline and sections become one HTML file with everything inside, and its pictures PNG files."""
+"""Writes a page: a headline and sections become one self-contained HTML file, and its pictures also become PNG
+files.
+"""
 
 import io
 import re
@@ -16,7 +18,7 @@ from markupsafe import Markup, escape
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from autosync.files import inner_folder, made_folder, replacing, write_atomically
+from autosync.files import inner_folder, make_folder, replacing, write_atomically
 from autosync.report.blocks import Headline, Picture, Section
 from autosync.report.findings import Findings
 from autosync.report.sections import headline_of, sections_of
@@ -34,14 +36,14 @@ ANY_COLOUR = re.compile("|".join(map(re.escape, VARIABLES)))
 
 
 def inline_svg(figure: Figure, name: str, alt: str, tooltips: Mapping[str, Sequence[str]]) -> str:
-    """The figure as an `svg` element without size of its own. `name` is unique in its page.
+    """The figure as an `svg` element without a fixed size. `name` is unique in its page.
 
-    `tooltips` are shown over the marks of artists by their gid, one text a mark, in the order drawn.
+    `tooltips` are shown over the marks of artists by their gid, one text per mark, in drawing order.
     """
     text = io.StringIO()
     _make_printable(figure)
     figure.savefig(text, format="svg", metadata=NO_METADATA)
-    root = ET.fromstring(printable(text.getvalue()))  # labels of ticks are made while it is drawn
+    root = ET.fromstring(printable(text.getvalue()))  # tick labels are made only while the figure is drawn
     for parent in list(root.iter()):
         for child in [child for child in parent if child.tag in (f"{{{SVG}}}style", f"{{{SVG}}}metadata")]:
             parent.remove(child)
@@ -57,7 +59,7 @@ def inline_svg(figure: Figure, name: str, alt: str, tooltips: Mapping[str, Seque
 
 
 def _make_printable(figure: Figure) -> None:
-    """Escape control characters in the figure's texts: XML has none, and fonts have no picture of them."""
+    """Escape control characters in the figure's texts, because XML has none and fonts have no glyphs for them."""
     for artist in figure.findobj(Text):
         assert isinstance(artist, Text)
         artist.set_text(printable(artist.get_text()))
@@ -71,38 +73,40 @@ def _add_tooltips(root: ET.Element, tooltips: Mapping[str, Sequence[str]]) -> No
 
 
 def _make_its_own(element: ET.Element, name: str) -> None:
-    """Give it identities that no other picture has, plain links, short numbers, and colours and fonts from the page."""
-    given = dict(element.attrib)
-    if LINK in given:
-        given["href"] = given.pop(LINK)
-    if "id" in given:
-        # Groups are named by matplotlib alike in every figure, and nothing refers to them.
-        identity = given.pop("id")
+    """Give the element ids that are unique in the page, plain links, short numbers, and the page's colours and
+    fonts.
+    """
+    attributes = dict(element.attrib)
+    if LINK in attributes:
+        attributes["href"] = attributes.pop(LINK)
+    if "id" in attributes:
+        # Matplotlib gives groups the same ids in every figure, and nothing refers to them.
+        identity = attributes.pop("id")
         if element.tag != f"{{{SVG}}}g":
-            given["id"] = f"{name}-{identity}"
-    for key, value in given.items():
+            attributes["id"] = f"{name}-{identity}"
+    for key, value in attributes.items():
         if key == "style":
-            value = FONT_FAMILY.sub("", ANY_COLOUR.sub(lambda found: VARIABLES[found[0]], value))
+            value = FONT_FAMILY.sub("", ANY_COLOUR.sub(lambda match: VARIABLES[match[0]], value))
         elif key == "href":
             value = value.replace("#", f"#{name}-")
         elif key == "clip-path":
             value = value.replace("url(#", f"url(#{name}-")
         if key in ("d", "x", "y", "transform", "points"):
-            value = LONG_NUMBER.sub(lambda found: f"{float(found[0]):.2f}", value)
-        given[key] = value.strip()
+            value = LONG_NUMBER.sub(lambda match: f"{float(match[0]):.2f}", value)
+        attributes[key] = value.strip()
     element.attrib.clear()
-    element.attrib |= given
+    element.attrib |= attributes
 
 
 DOTS_PER_INCH = 160
 UNITS = r"(?:%|ms|s|min|h|B|kB|MB|GB|\N{MULTIPLICATION SIGN})"
 TOGETHER = re.compile(rf"(?<=\d) (?={UNITS}(?:\W|$))|(?<=\bn) (?==)|(?<=\bn =) ")
-"""The spaces at which no line may end: those before a unit, and in n = 12."""
+"""The spaces at which a line must not break: those before a unit, and in n = 12."""
 
 
 @dataclass(frozen=True)
 class Page:
-    """A page: `kicker` stands under the title, `footer` at the end."""
+    """A page. `kicker` is the line under the title; `footer` is the last line."""
 
     headline: Headline
     sections: Sequence[Section]
@@ -113,12 +117,12 @@ class Page:
 def write_page(page: Page, file: Path, pictures: str | None) -> Path:
     """Write `file`, and PNG files into the folder `pictures` next to it, each atomically. Raises `AutosyncError`."""
     settings = dict[Any, Any](RC)
-    made_folder(file.parent)
+    make_folder(file.parent)
     folder = None if pictures is None else inner_folder(file.parent, pictures)
     with mpl.rc_context(settings), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from")
-        drawn = {picture.name: _drawn(picture, folder) for picture in _pictures(page.sections)}
-    write_atomically(file, _rendered(page, drawn))
+        drawn = {picture.name: _draw_both_widths(picture, folder) for picture in _pictures(page.sections)}
+    write_atomically(file, _render(page, drawn))
     return file
 
 
@@ -129,8 +133,10 @@ def _pictures(sections: Sequence[Section]) -> Iterator[Picture]:
                 yield block
 
 
-def _drawn(picture: Picture, folder: Path | None) -> Markup:
-    """The picture at both widths. A page shows one width; the wide picture is written to `folder` as well."""
+def _draw_both_widths(picture: Picture, folder: Path | None) -> Markup:
+    """Draw the picture at both widths, because a page shows the one that fits; also write the wide picture to
+    `folder`.
+    """
     parts = []
     for width in (WIDE, NARROW):
         drawing = picture.draw(width)
@@ -139,17 +145,17 @@ def _drawn(picture: Picture, folder: Path | None) -> Markup:
         if folder is not None and width is WIDE:
             with replacing(folder / f"{picture.name}.png") as png:
                 drawing.figure.savefig(png, format="png", dpi=DOTS_PER_INCH)
-    # The texts in it were escaped when the figure was written.
+    # The texts in the SVG were escaped when the figure was written.
     return Markup("\n").join(map(Markup, parts))
 
 
-def _rendered(page: Page, drawn: dict[str, Markup]) -> str:
+def _render(page: Page, drawn: dict[str, Markup]) -> str:
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("autosync.report", "templates"),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
     )
-    environment.filters |= {"breakable": _breakable, "text": _unbroken}
+    environment.filters |= {"breakable": _breakable, "text": _keep_units_together}
     style, _, _ = environment.loader.get_source(environment, "style.css")  # type: ignore[union-attr]
     template = environment.get_template("page.html", globals={"drawn": drawn})
     text = template.render(
@@ -163,18 +169,18 @@ def _rendered(page: Page, drawn: dict[str, Markup]) -> str:
     return printable(text.lstrip())
 
 
-def _unbroken(text: str) -> str:
-    """The text, with numbers kept on a line with their units, and speed-ups kept whole."""
+def _keep_units_together(text: str) -> str:
+    """The text with no-break spaces between numbers and units, and with speed-ups kept whole."""
     return TOGETHER.sub("\N{NO-BREAK SPACE}", text).replace("speed-up", "speed\N{NON-BREAKING HYPHEN}up")
 
 
 def _breakable(text: str) -> Markup:
-    """The text, which may be broken behind slashes and underscores: names of variables have many of them."""
+    """The text with line breaks allowed after slashes and underscores, because names of variables have many."""
     return Markup(re.sub("([/_])", r"\1<wbr>", str(escape(text))))
 
 
 def _colours() -> str:
-    """Variables of the style sheet; paper and light screens have the light ones."""
+    """Variables of the style sheet. Paper and light screens use the light colours."""
     light = " ".join(f"--{colour.name}: {colour.light};" for colour in COLOURS)
     dark = " ".join(f"--{colour.name}: {colour.dark};" for colour in COLOURS)
     return f":root {{ {light} }}\n@media screen and (prefers-color-scheme: dark) {{ :root {{ {dark} }} }}"
@@ -183,7 +189,7 @@ def _colours() -> str:
 def write_report(run: Run, out: Path | None = None) -> Path:
     """Write the report of `run` to `out`, by default `report.html` in its directory with PNG files in `report/`.
 
-    A sentence on the page names each part that the run lacks. Raises `AutosyncError` when a file cannot be written.
+    A sentence on the page names each part that the run lacks. Raises `AutosyncError` if a file cannot be written.
     """
     findings = Findings(run)
     page = Page(

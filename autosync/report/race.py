@@ -1,4 +1,4 @@
-"""The report of a race: loss over seconds and over steps, what was decided when, and what deciding cost."""
+"""The report of a race: loss over seconds and over steps, the controllers' decisions, and their cost."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from autosync.report.blocks import (
     Paragraph,
     Picture,
     Points,
-    Row,
     Section,
     Table,
+    TableRow,
     numbers,
     texts,
 )
@@ -28,12 +28,12 @@ from autosync.runs.race_folder import COMBINED, RaceFolder
 from autosync.spec import TargetRecord
 from autosync.words.cluster import cluster_lines
 from autosync.words.commands import RanOn, train_command
-from autosync.words.quantities import counted
+from autosync.words.quantities import count_of
 
 NOTHING = "\N{EN DASH}"
 
 MOST_DRAWN = 8
-"""How many candidates' decisions are drawn, of each kind."""
+"""The maximum number of candidates whose decisions are drawn, per kind of decision."""
 
 
 def write_race_report(folder: RaceFolder) -> Path:
@@ -46,8 +46,8 @@ def write_race_report(folder: RaceFolder) -> Path:
         (
             Section("outcome", "The outcome", "Outcome", _outcome(result)),
             Section("curves", "Loss over seconds and over steps", "Curves", _curves(result, records)),
-            Section("decisions", "What was decided", "Decisions", _decisions(result, records)),
-            Section("cost", "What deciding cost", "Cost", [_cost(records)]),
+            Section("decisions", "Decisions of the controllers", "Decisions", _decisions(result, records)),
+            Section("cost", "Cost of decisions", "Cost", [_cost(records)]),
             Section("where", "Where", "Where", [Points(list(cluster_lines(records[0].cluster)))]),
         ),
         f"Race {folder.path.name}",
@@ -71,7 +71,7 @@ def _headline(folder: RaceFolder, result: Mapping[str, Any], records: Sequence[T
         lines=[(train_command(model, strategy, ran_on), "train with it")],
         facts=(
             ("Runs", str(len(records))),
-            ("Seconds", "of passes that take what they take" if result["time"] == "real" else str(result["time"])),
+            ("Seconds", "of real passes" if result["time"] == "real" else str(result["time"])),
         ),
     )
 
@@ -81,13 +81,14 @@ def _claim(result: Mapping[str, Any]) -> tuple[str, str, str]:
     winner = next(place for place in result["places"] if place["name"] == result["winner"])
     over, name = winner["times_as_fast_as_plain"], winner["name"]
     if result["proven"]:
-        return _times(over), _interval(over), f"{name} reaches the target surely sooner than plain training."
+        return _times(over), _interval(over), f"{name} reaches the target sooner than plain training, beyond the noise."
     if result["returned"] == name:
         return _times({"value": 1.0}), "", "No discipline was faster than plain training, which is returned."
     return (
         _times({"value": 1.0}),
         f"the best candidate: {_times(over)}, {_interval(over)}",
-        f"Nothing is surely faster than plain training, which is returned; the best candidate was {name}.",
+        f"No candidate is faster than plain training beyond the noise, so plain training is returned; the best "
+        f"candidate was {name}.",
     )
 
 
@@ -111,19 +112,19 @@ def _outcome(result: Mapping[str, Any]) -> list[Block]:
         return figure(estimate["value"]) + ends
 
     rows = [
-        Row(
+        TableRow(
             (
-                each["name"],
-                f"{each['reached']} of {each['seeds']}",
-                figure(each["seconds"]),
-                figure(each["steps"], 0),
-                figure(None if each["step_seconds"] is None else each["step_seconds"] * 1e3, 1),
-                ratio(each["times_as_fast_as_plain"]),
-                ratio(each["winner_over_it"]),
+                place["name"],
+                f"{place['reached']} of {place['seeds']}",
+                figure(place["seconds"]),
+                figure(place["steps"], 0),
+                figure(None if place["step_seconds"] is None else place["step_seconds"] * 1e3, 1),
+                ratio(place["times_as_fast_as_plain"]),
+                ratio(place["winner_over_it"]),
             ),
-            strong=each["name"] == result["winner"],
+            strong=place["name"] == result["winner"],
         )
-        for each in result["places"]
+        for place in result["places"]
     ]
     seeds = ", ".join(map(str, result["judged_seeds"]))
     columns = (
@@ -132,8 +133,8 @@ def _outcome(result: Mapping[str, Any]) -> list[Block]:
     )
     caption = (
         "Medians over the runs that reached the target; ratios are geometric means over the paired seeds "
-        f"{seeds}, with 95 % intervals over resampled seeds. A run that was given up counts as long as it was "
-        "about to take, by how far it was behind."
+        f"{seeds}, with 95 % intervals over resampled seeds. A run that was given up counts with the duration "
+        "that it was expected to have, by how far it was behind."
     )
     blocks: list[Block] = [Table(columns, rows, caption)]
     if result["faults"]:
@@ -141,49 +142,55 @@ def _outcome(result: Mapping[str, Any]) -> list[Block]:
     return blocks
 
 
-def _shown(result: Mapping[str, Any]) -> list[str]:
-    """The candidates that have a colour: the plain one, the winner, and those behind it."""
-    names = [each["name"] for each in result["places"] if each["name"] != "plain"]
+def _names_in_colour(result: Mapping[str, Any]) -> list[str]:
+    """The candidates that are drawn in colour: plain training, the winner, and the next ones."""
+    names = [place["name"] for place in result["places"] if place["name"] != "plain"]
     return ["plain", *names[:3]]
 
 
 def _curves(result: Mapping[str, Any], records: Sequence[TargetRecord]) -> list[Block]:
     caption = (
-        "The loss of batches that are not trained on, of every run: in colour the plain strategy and three fast ones, "
-        "in grey all others; above over the run's seconds, below over its steps. The dashed line is the target."
+        "The held-out loss of every run: the plain strategy and three fast ones in colour, all others in grey; over "
+        "the run's seconds above, and over its steps below. The dashed line is the target."
     )
     alt = "Falling curves of the loss of every run, over seconds and over steps"
-    return [Picture("curves", alt, caption, partial(draw_curves, records, _shown(result)))]
+    return [Picture("curves", alt, caption, partial(draw_curves, records, _names_in_colour(result)))]
 
 
 def _decisions(result: Mapping[str, Any], records: Sequence[TargetRecord]) -> list[Block]:
     blocks: list[Block] = []
-    places = [each["name"] for each in result["places"]]
+    places = [place["name"] for place in result["places"]]
     alone_names = {name for name in places if COMBINED not in name}
     for kind, (field, what) in DECISIONS.items():
-        of_kind = [each for each in records if each.decided and getattr(each.decided, field) and each.seed == 0]
-        of_kind = sorted((each for each in of_kind if each.label in places), key=lambda each: places.index(each.label))
-        alone = [each for each in of_kind if each.label in alone_names]
-        varying = [each for each in alone if len(set(getattr(each.decided, field))) > 1][:MOST_DRAWN]
+        of_kind = [
+            record for record in records if record.decided and getattr(record.decided, field) and record.seed == 0
+        ]
+        of_kind = sorted(
+            (record for record in of_kind if record.label in places), key=lambda record: places.index(record.label)
+        )
+        alone = [record for record in of_kind if record.label in alone_names]
+        varying = [record for record in alone if len(set(getattr(record.decided, field))) > 1][:MOST_DRAWN]
         if varying:
-            caption = f"{what}, step by step in the first seed's run, of {counted(len(varying), 'candidate')}."
+            caption = f"{what}, step by step in the first seed's run, of {count_of(len(varying), 'candidate')}."
             blocks.append(Picture(f"decisions-{kind}", what, caption, partial(draw_decisions, varying, field, what)))
-    return blocks or [Note("Nothing was decided that varied from step to step.")]
+    return blocks or [Note("No decision varied from step to step.")]
 
 
 def _cost(records: Sequence[TargetRecord]) -> Block:
     of: dict[str, list[TargetRecord]] = {}
-    for each in records:
-        if each.controller_seconds and each.step_seconds:
-            of.setdefault(each.label, []).append(each)
+    for record in records:
+        if record.controller_seconds and record.step_seconds:
+            of.setdefault(record.label, []).append(record)
     if not of:
-        return Paragraph("No controller took part.")
+        return Paragraph("No candidate has a controller.")
     rows = []
-    for name, own in of.items():
-        a_step = [each.controller_seconds / each.steps for each in own]
-        share = [each.controller_seconds / sum(each.step_seconds) for each in own]
-        rows.append(Row((name, f"{statistics.median(a_step) * 1e6:.0f}", f"{statistics.median(share):.3%}")))
+    for name, runs in of.items():
+        a_step = [record.controller_seconds / record.steps for record in runs]
+        share = [record.controller_seconds / sum(record.step_seconds) for record in runs]
+        rows.append(TableRow((name, f"{statistics.median(a_step) * 1e6:.0f}", f"{statistics.median(share):.3%}")))
     columns = (*texts("candidate"), *numbers("\N{GREEK SMALL LETTER MU}s a step", "share of the run"))
     return Table(
-        columns, rows, "What deciding and learning took, in the process that takes the steps; medians over runs."
+        columns,
+        rows,
+        "The controllers' time for decisions and learning, in the process that runs the steps; medians over runs.",
     )

@@ -1,4 +1,4 @@
-"""How pictures look: colours that a page may exchange for its dark ones, markers, and matplotlib's settings."""
+"""The look of pictures: colours with counterparts for dark pages, markers, and matplotlib's settings."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from autosync.words.strategy import ARCHITECTURES
 
 @dataclass(frozen=True)
 class Colour:
-    """One of the page's colours: its variable in the style sheet, and its values by day and by night."""
+    """A colour of the page: its variable in the style sheet, and its values on light and dark screens."""
 
     name: str
     light: str
@@ -23,7 +23,8 @@ FAINT = Colour("faint", "#c3cad2", "#4a535d")
 GRID = Colour("grid", "#e6e9ed", "#2b323a")
 PAPER = Colour("paper", "#fefefe", "#14181c")
 
-# Okabe and Ito's colours, which people with any kind of colour vision tell apart, a shade darker where text needs it.
+# Okabe and Ito's colours, which people with any kind of colour vision can distinguish, a shade darker where text needs
+# it.
 SERIES = (
     Colour("blue", "#0072b2", "#56b4e9"),
     Colour("orange", "#c65300", "#ff9147"),
@@ -33,14 +34,14 @@ SERIES = (
     Colour("grey", "#6a737d", "#a3adb8"),
 )
 RUN_COLOURS = (INK, SERIES[4], SERIES[5])
-"""Colours of runs beside each other, none of which is that of an architecture."""
+"""Colours of compared runs; no architecture has one of these colours."""
 
 COLOURS = (INK, MUTED, FAINT, GRID, PAPER, *SERIES)
 
 
 @dataclass(frozen=True)
 class Look:
-    """What tells one kind from the others: a colour and a marker, which say the same."""
+    """The colour and the marker of one kind; either one alone distinguishes it from other kinds."""
 
     colour: Colour
     marker: str
@@ -57,7 +58,7 @@ ARCHITECTURE_LOOKS: Mapping[str, Look] = MappingProxyType(
 
 
 def look_of(architecture: str | None) -> Look:
-    """The look of an architecture; a neutral one where it is not known."""
+    """The look of an architecture; a neutral look if the architecture is unknown."""
     return ARCHITECTURE_LOOKS.get(architecture or "", Look(MUTED, "o"))
 
 
@@ -109,4 +110,4 @@ RC: Mapping[str, Any] = MappingProxyType(
         "svg.hashsalt": "autosync",
     }
 )
-"""Matplotlib's settings for all pictures. Only the colours named above are used, so that a page can exchange them."""
+"""Matplotlib's settings for all pictures. They use only the colours above, so that a page can exchange them."""

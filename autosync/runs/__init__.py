@@ -1,18 +1,22 @@
-"""Runs on disk: read, listed and exported; contenders, the verdict in words, and what is to be explained."""
+"""Runs on disk: reads, lists and exports them; finds contenders, words the verdict, and collects the input of
+`explain`.
+"""
 
 from autosync.runs.contenders import (
     Contender,
-    beside_the_verdict,
+    bound_in_words,
+    bound_parts,
     contender_of,
     contenders,
     contenders_of,
+    pace_explanation,
     ratio_of,
     strategy_name,
     verdict_in_words,
 )
 from autosync.runs.documents import result_of, result_schema, run_document
 from autosync.runs.export import COLUMNS, csv_of, json_of, trial_rows
-from autosync.runs.listing import RUNS, Listed, listed_runs, run_called
+from autosync.runs.listing import RUNS, RunSummary, list_runs, run_called
 from autosync.runs.run import REVERTED, Run, is_run, read_run
 from autosync.runs.run_tables import contenders_table, runs_table
 
@@ -21,9 +25,10 @@ __all__ = [
     "REVERTED",
     "RUNS",
     "Contender",
-    "Listed",
     "Run",
-    "beside_the_verdict",
+    "RunSummary",
+    "bound_in_words",
+    "bound_parts",
     "contender_of",
     "contenders",
     "contenders_of",
@@ -31,7 +36,8 @@ __all__ = [
     "csv_of",
     "is_run",
     "json_of",
-    "listed_runs",
+    "list_runs",
+    "pace_explanation",
     "ratio_of",
     "read_run",
     "result_of",

@@ -1,4 +1,6 @@
-"""The claim of a command on the folder of its run: two commands that write into one folder would mix their files."""
+"""The claim of a command on the folder of its run, because two commands that write into one folder would mix their
+files.
+"""
 
 from __future__ import annotations
 
@@ -17,25 +19,26 @@ from autosync.files import PRIVATE, unwritable
 from autosync.spec import cut
 
 LOCK = ".in-use"
-"""The file in a claimed folder. The kernel drops the lock on it when the process ends, even if that is killed."""
+"""The lock file in a claimed folder. The kernel drops its lock when the process ends, even if the process is killed."""
 
 MOST_BYTES = 200
-"""Bytes of the lock file that are read to name the command that holds it."""
+"""The number of bytes of the lock file that are read to name the command that holds it."""
 
 MOST_ATTEMPTS = 100
-"""Attempts to make the lock file in a folder that other commands remove meanwhile. /proc looks like such a folder."""
+"""The maximum number of attempts to make the lock file in a folder that other commands remove meanwhile. /proc looks
+like such a folder."""
 
 MOST_NAMES = 1000
-"""Names that are tried for a folder whose name follows from the time."""
+"""The maximum number of names to try for a folder that is named after the time."""
 
 
 @contextmanager
-def claimed(folder: Path, *, is_default: bool = False, resume: bool = False) -> Iterator[Path]:
+def claim_folder(folder: Path, *, is_default: bool = False, resume: bool = False) -> Iterator[Path]:
     """Make `folder` if missing, and keep other commands out of it for the block. Yield the folder.
 
-    A folder that `is_default` is named after the time, not by the user. It must be new: if it exists, `folder-2` and
-    so on are tried. A folder that was made here is removed if it stays empty. With `resume` a missing folder stays
-    missing, because the caller refuses it. Raises `AutosyncError` if another command holds the folder or it cannot be
+    A folder that `is_default` is named after the time, not by the user. It must be new: if it exists, `folder-2` and so
+    on are tried. A folder that was made here is removed if it stays empty. With `resume` a missing folder is not made,
+    because the caller refuses it. Raises `AutosyncError` if another command holds the folder, or if it cannot be
     written.
     """
     if resume and not os.path.exists(folder):
@@ -45,7 +48,7 @@ def claimed(folder: Path, *, is_default: bool = False, resume: bool = False) -> 
     try:
         if is_default:
             folder = _new(folder, made)
-        descriptor = _locked(folder, made)
+        descriptor = _lock_file(folder, made)
         try:
             yield folder
         finally:
@@ -54,12 +57,12 @@ def claimed(folder: Path, *, is_default: bool = False, resume: bool = False) -> 
             os.close(descriptor)
     finally:
         for path in reversed(made):
-            with suppress(OSError):  # it has content
+            with suppress(OSError):  # the folder has content
                 path.rmdir()
 
 
 def _make(folder: Path, made: list[Path]) -> None:
-    """Make `folder` and its parents where they are missing, and add them to `made`. Raises `AutosyncError`."""
+    """Make `folder` and its missing parents, and add the new ones to `made`. Raises `AutosyncError`."""
     missing = [path for path in (folder, *folder.parents) if not os.path.exists(path)]
     try:
         for path in reversed(missing):
@@ -73,7 +76,7 @@ def _make(folder: Path, made: list[Path]) -> None:
 
 
 def _new(folder: Path, made: list[Path]) -> Path:
-    """The first of `folder`, `folder-2`, `folder-3`, ... that does not exist yet, made by this process."""
+    """Make the first of `folder`, `folder-2`, `folder-3`, ... that does not exist yet, and return it."""
     _make(folder.parent, made)
     for number in itertools.count(1):
         path = folder if number == 1 else folder.with_name(f"{folder.name}-{number}")
@@ -90,43 +93,45 @@ def _new(folder: Path, made: list[Path]) -> Path:
     raise AssertionError("count is endless")
 
 
-def _locked(folder: Path, made: list[Path]) -> int:
-    """A descriptor of the folder's lock file, whose lock this process holds. Raises `AutosyncError`."""
+def _lock_file(folder: Path, made: list[Path]) -> int:
+    """Lock the folder's lock file, and return its descriptor. Raises `AutosyncError`."""
     file = folder / LOCK
     for attempt in itertools.count(1):
         _make(folder, made)
         try:
-            descriptor = _opened(file)
+            descriptor = _open_lock_file(file)
         except OSError as error:
             if isinstance(error, FileNotFoundError) and attempt < MOST_ATTEMPTS:
-                continue  # the command before may just have removed the folder, which it had left empty
+                continue  # the previous command may just have removed the folder, which it left empty
             raise AutosyncError(f"--out {unwritable(folder, error)}") from None
         if not _lock(descriptor):
             holder = os.read(descriptor, MOST_BYTES).decode(errors="replace")
             os.close(descriptor)
             raise AutosyncError(
-                f"--out {folder} is in use by another command ({cut(holder)}); wait until that ends, or name another."
+                f"--out {folder} is in use by another command ({cut(holder)}); "
+                "wait until that command ends, or name another folder."
             )
         if _is_at(descriptor, file):
             os.ftruncate(descriptor, 0)
             os.write(descriptor, f"process {os.getpid()} on {socket.gethostname()}".encode())
             return descriptor
-        os.close(descriptor)  # the command before has just removed this file, and a third one may hold a new file
+        os.close(descriptor)  # the previous command has just removed this file, and a third command may hold a new file
     raise AssertionError("count is endless")
 
 
-def _opened(file: Path) -> int:
-    """A descriptor of `file`, made if missing. Raises `OSError` if it is a link, or no regular file."""
+def _open_lock_file(file: Path) -> int:
+    """Open `file`, made if missing, and return its descriptor. Raises `OSError` if it is a link, or no regular file."""
+    # O_NOFOLLOW refuses a link; O_NONBLOCK keeps a named pipe from blocking the open.
     descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
         os.close(descriptor)
-        raise OSError(errno.EINVAL, "it is no regular file with one name alone")
+        raise OSError(errno.EINVAL, "the lock file is not a regular file with a single name")
     return descriptor
 
 
 def _lock(descriptor: int) -> bool:
-    """Lock the file, and return False if another process holds the lock. Some file systems know no locks."""
+    """Lock the file; return False if another process holds the lock. Some file systems do not support locks."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -145,4 +150,4 @@ def _is_at(descriptor: int, file: Path) -> bool:
 
 
 def _unmade(folder: Path, error: OSError) -> AutosyncError:
-    return AutosyncError(f"--out {folder} cannot be made: {error.strerror}; name another.")
+    return AutosyncError(f"--out {folder} cannot be made: {error.strerror}; name another folder.")

@@ -23,17 +23,17 @@ COLUMNS = {
     "reason": "why the outcome is not ok",
     "started_at": "when the trial began, in UTC",
 }
-"""The columns of `trials.csv` and what they hold; a row is a trial."""
+"""The columns of `trials.csv` and their meaning; a row is a trial."""
 
 OF_PACED = {
     "time": "what its seconds are: real, paced (passes were waited for) or virtual",
     "numbers": "what its gradients are: real, held or recorded",
 }
-"""More columns, of a run whose trials are not all real."""
+"""Additional columns of a run whose trials are not all real."""
 
 
 def trial_rows(records: Sequence[RuntimeRecord]) -> list[dict[str, Any]]:
-    """One row a record, with the columns of `COLUMNS`, and those of `OF_PACED` where some of them are not real."""
+    """One row per record, with the columns of `COLUMNS`, and those of `OF_PACED` if any record is not real."""
     ordered = sorted(records, key=lambda record: record.started_at)
     more = OF_PACED if any(record.time != "real" for record in records) else {}
     return [
@@ -68,11 +68,11 @@ def csv_of(records: Sequence[RuntimeRecord]) -> str:
 
 
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""Spreadsheets take a text that begins with one of these for a formula, and run it."""
+"""Spreadsheets run a text that begins with one of these characters as a formula."""
 
 
 def _cell(value: Any) -> Any:
-    """A number as it is; a text printable, and behind an apostrophe where a spreadsheet would run it."""
+    """A number unchanged; a text made printable, and prefixed with an apostrophe if a spreadsheet would run it."""
     if not isinstance(value, str):
         return value
     return printable(f"'{value}" if value.lstrip(" ").startswith(FORMULA) else value)

@@ -1,7 +1,7 @@
-"""Where the records of a run are. A run's own files name the place, and a stranger may have written them.
+"""Finds the records of a run. A run's own files name the place, and a stranger may have written them.
 
-A place is read unasked if it is a folder inside the run's folder or inside the working folder, or one that the tuner
-uses by default. Any other place is read only if the user names it: an address would be asked with the user's own
+A place is read without asking if it is a folder inside the run's folder or the working folder, or a default folder of
+the tuner. Any other place is read only if the user names it, because an address would be requested with the user's own
 credentials, and a path may lead to another machine.
 """
 
@@ -21,13 +21,17 @@ DATA = "data"
 
 @dataclass(frozen=True)
 class KeptRecords:
-    """`place` is read, if any may be. `elsewhere` is the place that the run names and the user has not asked for."""
+    """`place` is the place to read, if any may be read. `elsewhere` is the place that the run names but the user has
+    not.
+    """
 
     place: Place | None = None
     elsewhere: Place | None = None
 
     def missing(self, option: str) -> str:
-        """The sentence that names the place not read and `option`, such as --data, which asks for it; else empty."""
+        """A sentence with the place that was not read, and the `option`, such as --data, that reads it; empty
+        without one.
+        """
         if self.elsewhere is None:
             return ""
         place = cut(str(self.elsewhere))
@@ -38,8 +42,9 @@ class KeptRecords:
 
 
 def kept_records(directory: Path | None, document: Mapping[str, Any]) -> KeptRecords:
-    """The records of the run in `directory`, whose run.json is `document`: where the run kept them or, if the run was
-    moved, next to it. Without a run, those in the working folder."""
+    """The records of the run in `directory`, whose run.json is `document`: the place that the run used or, if the
+    run was moved, the one next to it. Without a run, the records in the working folder.
+    """
     named = document.get("options", {}).get(DATA)
     kept = None if named is None else place_of(str(named))
     default = _default_folders(directory)
@@ -50,7 +55,7 @@ def kept_records(directory: Path | None, document: Mapping[str, Any]) -> KeptRec
 
 
 def _default_folders(directory: Path | None) -> list[Path]:
-    """The folders of records next to which the tuner makes runs/NAME, or NAME, and the one in the working folder."""
+    """The folders of records next to which the tuner makes runs/NAME or NAME, and the folder in the working folder."""
     if directory is None:
         return [Path(DATA)]
     run = directory.resolve()
@@ -60,7 +65,7 @@ def _default_folders(directory: Path | None) -> list[Path]:
 def _is_near(kept: Path, directory: Path | None, default: Sequence[Path]) -> bool:
     """Whether `kept` lies in the run's folder or in the working folder, or is one of the `default` folders.
 
-    Its path alone decides first: to look at a path may already ask another machine for it.
+    The text of the path decides first, because even looking at a path may already contact another machine.
     """
     near = [Path.cwd(), *([directory.absolute(), directory.resolve()] if directory else [])]
     path = Path(os.path.abspath(kept))
@@ -70,7 +75,7 @@ def _is_near(kept: Path, directory: Path | None, default: Sequence[Path]) -> boo
 
 
 def _leads_out(folder: Path, directory: Path | None) -> bool:
-    """Whether `folder` lies in the run's `directory`, and a link on the way leads out of it."""
+    """Whether `folder` lies in the run's `directory`, but a link on its path leads out of it."""
     if directory is None:
         return False
     run = directory.resolve()
@@ -83,7 +88,7 @@ def _leads_out(folder: Path, directory: Path | None) -> bool:
 
 
 def _holds_records(folder: Path) -> bool:
-    """Whether the folder is worth reading."""
+    """Whether the folder has files of records."""
     try:
         return folder.is_dir() and any(folder.glob("*.parquet"))
     except (OSError, ValueError):  # a name too long or with a zero byte, or a directory that may not be read

@@ -1,12 +1,13 @@
-"""The runs in a folder: searches, races and training runs, found and read from their small files alone."""
+"""Lists the runs in a folder (searches, races and training runs) from their small files alone."""
 
 import math
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from autosync.errors import AutosyncError
+from autosync.errors import AutosyncError, did_you_mean
 from autosync.runs.documents import document_in, result_of, run_document, state_of
 from autosync.runs.race_folder import RaceFolder, is_race
 from autosync.runs.run import is_run
@@ -21,52 +22,66 @@ FINISHED, UNPROVEN, UNFINISHED, UNREADABLE = "finished", "no verdict", "unfinish
 
 
 @dataclass(frozen=True)
-class Listed:
-    """One run. Figures that a run does not know yet, or does not have, are None.
-
-    `trials` counts those of a search, the runs of a race, or the steps of training. `best_seconds` is the median step
-    of the returned strategy. `fault` is the reason why the files cannot be read, or empty.
-    """
+class RunSummary:
+    """One run in a list. Figures that the run does not have (yet) are None."""
 
     directory: Path
     title: str
+
     kind: str
+    """`SEARCH`, `RACE` or `TRAINING`."""
+
     begun: float
+    """The time at which the run began, in seconds since the epoch."""
+
     state: str
     model: str = "?"
     nodes: int | None = None
+
     trials: int | None = None
+    """The trials of a search, or the runs of a race."""
+
     seconds: float | None = None
+    """Wall seconds that the run has taken."""
+
     best_seconds: float | None = None
+    """Median step seconds of the returned strategy."""
+
     speedup: float | None = None
+    """The speed-up of the returned strategy; 1 if the baseline is returned."""
+
     speedup_interval: tuple[float, float] | None = None
+
     fault: str = ""
+    """The reason why the files cannot be read, or empty."""
+
     time: str = "real"
 
 
-def listed_runs(folder: Path) -> list[Listed]:
-    """The runs in `folder`, the one begun last first; unreadable runs are among them. Raises `AutosyncError` if the
-    folder cannot be listed."""
+def list_runs(folder: Path) -> list[RunSummary]:
+    """The runs in `folder`, the latest first, unreadable runs included. Raises `AutosyncError` if the folder cannot
+    be listed.
+    """
     try:
         entries = sorted(folder.iterdir())
     except OSError as error:
         raise AutosyncError(
             f"Runs are listed in a folder, but {folder} cannot be read: {error.strerror}; name another."
         ) from None
-    listed = [run for entry in entries if (run := _listed(entry)) is not None]
+    listed = [run for entry in entries if (run := summarize(entry)) is not None]
     return sorted(listed, key=lambda run: -run.begun)
 
 
 def run_called(name: str | None, folder: Path = RUNS) -> Path:
-    """The directory of the search `name`, a path or a name in `folder`; of the latest there when None.
+    """The directory of the search `name`, a path or a name in `folder`; the latest search there if `name` is None.
 
-    Raises `AutosyncError` when there is none.
+    Raises `AutosyncError` if there is none.
     """
     if name is not None:
         return directory_called(name, folder, kinds=(SEARCH,))
-    runs = [run for run in listed_runs(folder) if run.kind == SEARCH and not run.fault] if folder.is_dir() else []
+    runs = [run for run in list_runs(folder) if run.kind == SEARCH and not run.fault] if folder.is_dir() else []
     if not runs:
-        raise AutosyncError(f"There is no run in {folder}; name a run's directory.")
+        raise AutosyncError(f"There is no search in {folder}; name a run's directory.")
     return runs[0].directory
 
 
@@ -81,12 +96,20 @@ def directory_called(name: str, folder: Path = RUNS, kinds: tuple[str, ...] = (S
             raise AutosyncError(f"{directory} holds a {kind} run, but this command is for a {' or a '.join(kinds)}.")
     raise AutosyncError(
         f"A run is a directory with a run.json, but there is none at {name} or {folder / name}; "
-        f"list those there are with autosync runs list."
+        f"list the existing runs with `autosync runs list`.{did_you_mean(name, _names_in(folder))}"
     )
 
 
+def _names_in(folder: Path) -> list[str]:
+    """The names of the entries of `folder`; none if it cannot be read."""
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return []
+
+
 def kind_of(directory: Path) -> str | None:
-    """The kind of the run in `directory`; None where there is no run. An unreadable run counts as a search."""
+    """The kind of the run in `directory`; None if there is no run. An unreadable run counts as a search."""
     if not is_run(directory):
         return RACE if is_race(directory) else None
     try:
@@ -95,7 +118,8 @@ def kind_of(directory: Path) -> str | None:
         return SEARCH
 
 
-def _listed(directory: Path) -> Listed | None:
+def summarize(directory: Path) -> RunSummary | None:
+    """The run in `directory`; None if there is none."""
     try:
         kind = kind_of(directory)
         if kind is None:
@@ -103,14 +127,14 @@ def _listed(directory: Path) -> Listed | None:
         begun = (directory / ("race.json" if kind == RACE else "run.json")).stat().st_mtime
     except OSError as error:  # a directory that may not be entered
         fault = f"It cannot be read: {error.strerror}."
-        return Listed(directory, directory.name, "?", math.inf, UNREADABLE, fault=fault)
+        return RunSummary(directory, directory.name, "?", math.inf, UNREADABLE, fault=fault)
     try:
         return {SEARCH: _search, RACE: _race, TRAINING: _training}[kind](directory, begun)
     except AutosyncError as error:
-        return Listed(directory, directory.name, kind, begun, UNREADABLE, fault=str(error))
+        return RunSummary(directory, directory.name, kind, begun, UNREADABLE, fault=str(error))
 
 
-def _search(directory: Path, begun: float) -> Listed:
+def _search(directory: Path, begun: float) -> RunSummary:
     document = run_document(directory)
     result, state = result_of(directory) or {}, state_of(directory) or {}
     verdict: Mapping[str, Any] = result.get("verdict") or {}
@@ -118,7 +142,7 @@ def _search(directory: Path, begun: float) -> Listed:
     low_high = verdict.get("speedup_interval")
     searched = state.get("searcher", {}).get("records")
     nodes = document.get("cluster", {}).get("nodes", ())
-    return Listed(
+    return RunSummary(
         directory,
         directory.name,
         SEARCH,
@@ -135,7 +159,7 @@ def _search(directory: Path, begun: float) -> Listed:
     )
 
 
-def _race(directory: Path, begun: float) -> Listed:
+def _race(directory: Path, begun: float) -> RunSummary:
     folder = RaceFolder(directory)
     asked, result = folder.asked(), folder.result()
     cluster = ClusterSpec.from_json(asked["cluster"])
@@ -143,7 +167,7 @@ def _race(directory: Path, begun: float) -> Listed:
     returned = places.get((result or {}).get("returned"), {})
     over = returned.get("times_as_fast_as_plain", {})
     proven = bool(result and result["proven"])
-    return Listed(
+    return RunSummary(
         directory,
         directory.name,
         RACE,
@@ -159,9 +183,9 @@ def _race(directory: Path, begun: float) -> Listed:
     )
 
 
-def _training(directory: Path, begun: float) -> Listed:
+def _training(directory: Path, begun: float) -> RunSummary:
     run = read_training(directory)
-    return Listed(
+    return RunSummary(
         directory,
         directory.name,
         TRAINING,

@@ -1,4 +1,4 @@
-"""The shape of a race's `race.json` and `result.json`, checked when they are read."""
+"""The schemas of a race's `race.json` and `result.json`, checked when they are read."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import best_match
 
-from autosync.spec import cut, quoted
+from autosync.spec import cut, quote
 
 NUMBER = {"type": ["number", "null"]}
 COUNT = {"type": "integer", "minimum": 0, "maximum": 2**53}
@@ -55,12 +55,12 @@ def result_fault(document: Mapping[str, Any]) -> str:
     """The reason why `document` is not the result of a race; empty if it is one."""
     fault = _fault(document, RESULT)
     if not fault and document["winner"] not in {place["name"] for place in document["places"]}:
-        return f"$.winner: {quoted(document['winner'])} is not among the places"
+        return f"$.winner: {quote(document['winner'])} is not among the places"
     return fault
 
 
-def asked_fault(document: Mapping[str, Any]) -> str:
-    """The reason why `document` is not the question of a race; empty if it is one."""
+def question_fault(document: Mapping[str, Any]) -> str:
+    """The reason why `document` does not hold the options of a race; empty if it does."""
     return _fault(document, ASKED)
 
 

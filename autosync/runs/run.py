@@ -6,43 +6,56 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from autosync.errors import AutosyncError
-from autosync.runs.documents import document_in, result_of, returned_strategy, run_document, state_of
+from autosync.errors import AutosyncError, did_you_mean
+from autosync.runs.documents import document_in, result_of, run_document, state_of, strategy_of_run
 from autosync.runs.kept_records import KeptRecords, kept_records
-from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy, cut, listed, quoted
+from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy, cut, quote, shorten_list
 from autosync.spec.address import Place
 from autosync.stats.accuracy import strategy_medians
 
 REVERTED = "reverted: "
-"""The beginning of labels of records that time the winner with one decision reverted, or with none beside those."""
+"""The beginning of the labels of records that time the winner with one decision reverted, or, next to those, with
+none."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """A run as it lies in `directory`. Only `document`, its run.json, need be there: a run may have just begun.
-
-    `data` is the place that was read for records, None if there is none; `kept` also names a place that was not read
-    because the user has not asked for it. `records` are all records of this run, in the order in which they started.
-    """
+    """A run on disk. A run that has just begun has only `document`."""
 
     directory: Path
+
     document: Mapping[str, Any]
+    """run.json: the options and the cluster."""
+
     data: Place | None = None
+    """The place from which records were read; None if there is none."""
+
     records: tuple[RuntimeRecord, ...] = ()
+    """All records of this run, in order of their start."""
+
     result: Mapping[str, Any] | None = None
+    """result.json: the verdict."""
+
     probe: Mapping[str, Any] | None = None
+    """probe.json: the measurements of the links."""
+
     strategy: Strategy | None = None
+    """The strategy that the run returned."""
+
     seconds_gone: float | None = None
+    """Seconds that the search has taken so far."""
+
     kept: KeptRecords = field(default_factory=KeptRecords)
+    """Also names a place of records that was not read, because the user has not asked for it."""
 
     @property
     def name(self) -> str:
-        """The name that the run's records call it."""
+        """The name of the run in its records."""
         return str(self.document["name"])
 
     @property
     def title(self) -> str:
-        """The title by which a person knows it: its directory."""
+        """The title of the run for people: the name of its directory."""
         return self.directory.resolve().name
 
     @property
@@ -50,8 +63,8 @@ class Run:
         return dict(self.document.get("options", {}))
 
     @property
-    def asked(self) -> Mapping[str, Any]:
-        """The other options, and the space's size; empty for runs from before that was written down."""
+    def description(self) -> Mapping[str, Any]:
+        """Further options and the size of the space; empty for runs of versions that did not write them."""
         return dict(self.document.get("asked", {}))
 
     @cached_property
@@ -64,7 +77,7 @@ class Run:
 
     @property
     def model(self) -> ModelSpec | None:
-        """The model, which records hold; None without any."""
+        """The model, from the records; None without records."""
         return self.records[-1].model if self.records else None
 
     @property
@@ -73,21 +86,21 @@ class Run:
 
     @cached_property
     def here(self) -> tuple[RuntimeRecord, ...]:
-        """Records on the run's cluster; a run that went on with fewer nodes has others as well."""
+        """Records on the run's cluster; a run that continued with fewer nodes also has others."""
         return tuple(record for record in self.records if record.cluster.digest == self.cluster.digest)
 
     @cached_property
     def trials(self) -> tuple[RuntimeRecord, ...]:
-        """Trials of the search proper, timings again included; a trial that was lost ran again, and does not count."""
-        return tuple(each for each in self.here if each.of_search and each.outcome != "lost")
+        """Trials of the search proper, repeated timings included. Lost trials are left out, because they ran again."""
+        return tuple(record for record in self.here if record.of_search and record.outcome != "lost")
 
     @cached_property
     def finals(self) -> tuple[RuntimeRecord, ...]:
-        """The finalists' turns that came to their end; where finals were held again, those that the result is of."""
+        """The completed turns of the finalists; if the finals ran more than once, the turns behind the result."""
         turns = [
-            each
-            for each in self.here
-            if not each.of_search and each.outcome == "ok" and not each.label.startswith(REVERTED)
+            record
+            for record in self.here
+            if not record.of_search and record.outcome == "ok" and not record.label.startswith(REVERTED)
         ]
         rows = (self.result or {}).get("strategies", ())
         steps = {row["strategy_digest"]: row["steps"] for row in rows if row["remeasured"]}
@@ -102,7 +115,9 @@ class Run:
 
     @property
     def rounds(self) -> list[list[RuntimeRecord]]:
-        """The finals by round, failed turns included. A round ends before the first strategy that it already has."""
+        """The finals by round, failed turns included. A new round begins when a strategy would occur twice in a
+        round.
+        """
         finals = self.finals
         if not finals:
             return []
@@ -118,17 +133,19 @@ class Run:
 
     @cached_property
     def median_seconds(self) -> Mapping[str, float]:
-        """Median step seconds by strategy's digest: over the medians of its complete trials of the search."""
+        """Median step seconds by strategy's digest, over the medians of the strategy's complete trials in the
+        search.
+        """
         return strategy_medians(self.trials)
 
     @property
     def trial_count(self) -> int:
-        """The number of trials of the search proper, from the result where the records are gone."""
+        """The number of trials of the search proper; taken from the result if the records are gone."""
         return len(self.trials) or int((self.result or {}).get("trials", 0))
 
     @property
     def wall_seconds(self) -> float | None:
-        """Seconds that the run took, or has taken so far; None before its first trial."""
+        """Seconds that the run has taken (so far); None before its first trial."""
         return (self.result or {}).get("wall_seconds") or self.seconds_gone
 
     @property
@@ -137,44 +154,44 @@ class Run:
 
     @property
     def best_baseline_digest(self) -> str | None:
-        """Digest of the baseline that was compared, or, before the finals, of the one with the shortest step."""
+        """The digest of the compared baseline or, before the finals, of the baseline with the shortest step."""
         if self.verdict:
             return str(self.verdict["baseline"])
-        baselines = {each.strategy.digest for each in self.trials if each.purpose == "baseline"}
+        baselines = {trial.strategy.digest for trial in self.trials if trial.purpose == "baseline"}
         return self._fastest(baselines)
 
     @property
     def winner_digest(self) -> str | None:
-        """Digest of the strategy that is returned, or, before the verdict, of the one with the shortest step."""
+        """The digest of the returned strategy or, before the verdict, of the strategy with the shortest step."""
         if self.verdict:
             return str(self.verdict["winner"])
         return self._fastest(self.median_seconds)
 
-    def found(self, digest: str | None) -> Strategy | None:
-        """The strategy of that digest, among all that were timed."""
-        known = (each.strategy for each in reversed(self.records) if each.strategy.digest == digest)
+    def strategy_with(self, digest: str | None) -> Strategy | None:
+        """The timed strategy with this digest; None if there is none."""
+        known = (record.strategy for record in reversed(self.records) if record.strategy.digest == digest)
         return next(known, self.strategy if self.strategy and self.strategy.digest == digest else None)
 
-    def called(self, which: str) -> Strategy:
-        """The baseline of that name, or the strategy whose digest begins so, of those that were timed.
+    def find_strategy(self, which: str) -> Strategy:
+        """The timed baseline of this name, or the timed strategy whose digest begins with it.
 
         Raises `AutosyncError`.
         """
-        baselines = {each.label: each.strategy for each in self.here if each.purpose == "baseline"}
+        baselines = {record.label: record.strategy for record in self.here if record.purpose == "baseline"}
         if which in baselines:
             return baselines[which]
-        timed = {each.strategy.digest: each.strategy for each in self.records}
-        found = [digest for digest in timed if which and digest.startswith(which)]
-        if len(found) == 1:
-            return timed[found[0]]
+        timed = {record.strategy.digest: record.strategy for record in self.records}
+        digests = [digest for digest in timed if which and digest.startswith(which)]
+        if len(digests) == 1:
+            return timed[digests[0]]
         raise AutosyncError(
-            f"A strategy of a run is named by its baseline or by how its digest begins, but {quoted(which)} names "
-            f"{len(found) or 'none'} of {cut(self.title)}; the baselines are {listed(baselines)}, "
-            f"the digests {listed([each[:8] for each in found or timed])}."
+            f"A strategy of a run is named by its baseline or by the start of its digest, but {quote(which)} names "
+            f"{len(digests) or 'none'} in {cut(self.title)}; the baselines are {shorten_list(baselines)}, "
+            f"the digests {shorten_list([digest[:8] for digest in digests or timed])}.{did_you_mean(which, baselines)}"
         )
 
     def _fastest(self, digests: Container[str]) -> str | None:
-        """The digest with the least median over all complete trials: a single trial may have been lucky."""
+        """The digest with the least median over all complete trials, because a single trial may have been lucky."""
         medians = {digest: seconds for digest, seconds in self.median_seconds.items() if digest in digests}
         return min(medians, key=medians.__getitem__, default=None)
 
@@ -184,7 +201,9 @@ def is_run(directory: Path) -> bool:
 
 
 def read_run(directory: Path, data: Place | None = None) -> Run:
-    """The run in `directory` with its records, from `data` or, unasked, from `kept_records`. Raises `AutosyncError`."""
+    """Read the run in `directory` with its records, from `data` or, unasked, from `kept_records`. Raises
+    `AutosyncError`.
+    """
     if not is_run(directory):
         raise AutosyncError(f"A run is a directory with a run.json, but {directory} has none; name a run's directory.")
     document = run_document(directory)
@@ -203,7 +222,7 @@ def read_run(directory: Path, data: Place | None = None) -> Run:
         records=records,
         result=result_of(directory),
         probe=document_in(directory / "probe.json"),
-        strategy=returned_strategy(directory),
+        strategy=strategy_of_run(directory),
         seconds_gone=None if state is None else float(state.get("seconds_gone", 0.0)),
         kept=kept,
     )

@@ -4,24 +4,26 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from autosync.runs.contenders import Contender, ratio_of
-from autosync.runs.listing import Listed
+from autosync.runs.listing import RunSummary
 from autosync.runs.tables import FittedTable
 from autosync.words.quantities import duration, milliseconds
 from autosync.words.strategy import marked
 
 
 def contenders_table(rows: Sequence[Contender], winner: str | None, baseline: str | None) -> FittedTable:
-    """Median step, its 95 % interval and the speed-up over the best baseline; the digest `winner` is marked.
+    """A table with median step, its 95 % interval and the speed-up over the best baseline; the digest `winner` is
+    marked.
 
-    `baseline` is the digest of the one that the verdict compares with; None, without a verdict, for the quickest.
-    The speed-up is that of the verdict, paired over the rounds of the finals. A tilde marks a ratio of medians, for
-    strategies that were timed at another moment than the yardstick.
+    `baseline` is the digest of the verdict's baseline; None, without a verdict, means the fastest. The speed-up is that
+    of the verdict, paired over the rounds of the finals. A tilde marks a ratio of medians, for strategies that were
+    timed at another moment than the baseline.
     """
     table = FittedTable()
     table.texts("strategy")
     table.words("")
     table.numbers("median", "95 % interval", "speed-up")
     table.words("steps")
+    table.optional("steps", "95 % interval")
     yardstick = _yardstick(rows, baseline)
     for row in rows:
         cells = (
@@ -42,7 +44,7 @@ def _speedup(row: Contender, yardstick: Contender | None) -> str:
 
 
 def _yardstick(rows: Sequence[Contender], baseline: str | None) -> Contender | None:
-    """The contender `baseline`, or the quickest baseline, which was measured again if any was."""
+    """The contender `baseline`, or the fastest baseline; re-measured baselines come first."""
     measured = [row for row in rows if row.purpose == "baseline" and row.median_seconds]
     measured = [row for row in measured if row.digest == baseline] or measured
     final = [row for row in measured if row.remeasured] or measured
@@ -55,12 +57,13 @@ def _remark(row: Contender) -> str:
     return {"ok": f"{row.steps}", "stopped": f"stopped at {row.steps}"}.get(row.outcome, row.outcome)
 
 
-def runs_table(rows: Sequence[Listed]) -> FittedTable:
-    """One line a run, the latest first."""
+def runs_table(rows: Sequence[RunSummary]) -> FittedTable:
+    """A table with one line per run, the latest first."""
     table = FittedTable()
     table.texts("run", "model")
     table.numbers("nodes", "trials", "took", "best step", "speed-up", "95 % interval")
     table.words("kind", "state")
+    table.optional("95 % interval", "nodes", "took", "trials", "kind", "model")
     for row in rows:
         interval = row.speedup_interval
         cells = (
@@ -80,11 +83,12 @@ def runs_table(rows: Sequence[Listed]) -> FittedTable:
 
 
 def race_table(result: Mapping[str, Any]) -> FittedTable:
-    """One line for each candidate of a race, the fastest first; the winner is marked."""
+    """A table with one line per candidate of a race, the fastest first; the winner is marked."""
     table = FittedTable()
     table.texts("candidate")
     mark = "" if result["time"] == "real" else f" ({result['time']})"
     table.numbers("reached", f"seconds{mark}", "steps", "ms a step", "over plain", "95 % interval")
+    table.optional("steps", "95 % interval", "ms a step")
     for place in result["places"]:
         won, over = place["name"] == result["winner"], place["times_as_fast_as_plain"]
         sure = over["low"] is not None and over["high"] is not None

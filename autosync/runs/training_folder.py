@@ -1,4 +1,4 @@
-"""The folder of `autosync train`, read: the model, the strategy's digest, and the lines that training printed."""
+"""Reads the folder of `autosync train`: the model, the strategy's digest, and the lines that training printed."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from typing import Any, TypeGuard
 
 from autosync.errors import AutosyncError, SpecError
 from autosync.runs.documents import document_in
-from autosync.spec import Limits, cut, quoted
+from autosync.spec import ReadLimits, cut, quote
 from autosync.spec.reading import parse_json, read_bytes
 
-LINES = Limits(size=64 << 20, values=4_000_000)
-"""A line of `loss.jsonl` has some 120 bytes; half a million lines fit."""
+LINES = ReadLimits(size=64 << 20, values=4_000_000)
+"""A line of `loss.jsonl` has about 120 bytes, so half a million lines fit."""
 
 FIGURES = ("step", "loss", "examples_per_second", "step_seconds")
 
 
 @dataclass(frozen=True)
 class TrainingRun:
-    """A training run. `lines` are those of `loss.jsonl`, in order; a torn last line is left out."""
+    """A training run. `lines` are the lines of `loss.jsonl`, in order; a torn last line is left out."""
 
     directory: Path
     model: str
@@ -46,7 +46,7 @@ class TrainingRun:
 
 
 def is_training(document: Mapping[str, Any]) -> bool:
-    """Whether a `run.json` is that of a training run: it has no name, because training leaves no records."""
+    """Whether a `run.json` belongs to a training run: it has no name, because training leaves no records."""
     return "name" not in document and isinstance(document.get("strategy"), str)
 
 
@@ -75,7 +75,7 @@ def _lines(file: Path) -> tuple[Mapping[str, float], ...]:
         for name in FIGURES:
             value = document.get(name)
             if not _is_number(value) or (name == "step" and not 0 <= value < 2**53):
-                raise AutosyncError(f"In {file} {name!r} must be a number, not {quoted(value)}; remove the line.")
+                raise AutosyncError(f"In {file} {name!r} must be a number, not {quote(value)}; remove the line.")
     return tuple({name: float(document[name]) for name in FIGURES} for document in documents)
 
 

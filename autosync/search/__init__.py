@@ -1,4 +1,4 @@
-"""How to choose: searchers behind one protocol, the loop that runs them, and how sure the outcome is.
+"""Searchers behind one protocol, the loop that runs them, and the verdict on a search's outcome.
 
-Nothing is imported here: the registry names searchers at once, and loads their libraries when one is asked for.
+This file imports no module: the registry lists all searchers at once and loads a searcher's library on request.
 """

@@ -1,7 +1,7 @@
-"""Regularized evolution: tournaments among the latest, mutation and crossover, the oldest die.
+"""Regularized evolution: tournament selection, mutation and crossover over the latest strategies; the oldest die.
 
 Real, Aggarwal, Huang, Le: "Regularized Evolution for Image Classifier Architecture Search", AAAI 2019, algorithm 1;
-crossover is added here, and the population begins with the baselines instead of random strategies.
+this version adds crossover, and its population begins with the baselines instead of random strategies.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import final
 
 from autosync.search.ledger import Observation
 from autosync.search.protocol import Proposal
-from autosync.search.searcher import Asked, LedgerSearch
+from autosync.search.searcher import LedgerSearch, SearcherArguments
 from autosync.space import SearchSpace
 from autosync.spec import Strategy
 
@@ -21,10 +21,10 @@ from autosync.spec import Strategy
 @final
 @dataclass(frozen=True)
 class EvolutionOptions:
-    """The `population` latest strategies take part; the best of `tournament` of them drawn at random is a parent.
+    """The best of `tournament` strategies, drawn from the `population` latest, becomes a parent.
 
-    A child is bred from what is known of all proposals before it but the last `lag`, so that up to `lag` + 1 trials may
-    be under way at once.
+    A child depends on the answers to all earlier proposals except the last `lag`, so up to `lag` + 1 trials can run at
+    once.
     """
 
     population: int = 30
@@ -35,9 +35,9 @@ class EvolutionOptions:
 
 @final
 class EvolutionSearch(LedgerSearch):
-    """Strategies that failed have no part in the population; those that were stopped have their partial median.
+    """Failed strategies are not in the population; stopped strategies count with their partial median.
 
-    The i-th proposal depends on the seed, on i, and on the answers to all proposals before it but the last few.
+    The i-th proposal depends on the seed, on i, and on the answers to all earlier proposals except the last few.
     """
 
     name = "evolution"
@@ -53,9 +53,9 @@ class EvolutionSearch(LedgerSearch):
         self._options = options
 
     @classmethod
-    def of(cls, asked: Asked) -> EvolutionSearch:
-        options = EvolutionOptions() if asked.lag is None else EvolutionOptions(lag=asked.lag)
-        return cls(asked.space, asked.baselines, asked.seed, options)
+    def of(cls, arguments: SearcherArguments) -> EvolutionSearch:
+        options = EvolutionOptions() if arguments.lag is None else EvolutionOptions(lag=arguments.lag)
+        return cls(arguments.space, arguments.baselines, arguments.seed, options)
 
     def _next(self) -> Proposal | None:
         horizon = self._ledger.horizon(self._options.lag)
@@ -79,10 +79,10 @@ class EvolutionSearch(LedgerSearch):
 
         strategy = self._ledger.fresh(draw, rng)
         if strategy is None:
-            # The neighbourhood is used up; the space need not be.
-            strategy, label = self._ledger.sampled(rng), "random"
+            # The neighbourhood is exhausted, but the space may have more strategies.
+            strategy, label = self._ledger.sample_new(rng), "random"
         return self._ledger.claim_drawn(strategy, label)
 
     def _winner(self, population: Sequence[Observation], rng: random.Random) -> Strategy:
         drawn = rng.sample(population, min(self._options.tournament, len(population)))
-        return min(drawn, key=lambda each: each.median_seconds).strategy
+        return min(drawn, key=lambda observation: observation.median_seconds).strategy

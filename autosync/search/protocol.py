@@ -1,4 +1,4 @@
-"""The interface of searchers: strategies to time next, in return for records of those timed."""
+"""The interface of searchers: a searcher proposes strategies to time and learns from their records."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -8,97 +8,100 @@ from autosync.spec import RuntimeRecord, Strategy
 from autosync.spec.codec import Noun
 
 GIVEN = "given"
-"""The label of a strategy that a search was given to try first."""
+"""The label of a strategy that the user passed to a search to be tried first."""
 
 
 @dataclass(frozen=True)
 class Proposal(Noun, what="A proposal", always=("predicted_seconds",)):
-    """A strategy to time. `label` says in a word where it comes from; `predicted_seconds` is a step's, if predicted.
-
-    `purpose` is that of the record to come: *baseline* for those a searcher was given, *search* for its own. A
-    collection also times strategies again, *remeasure*.
-    """
+    """A strategy to time."""
 
     strategy: Strategy
     label: str
+    """A word for the proposal's origin."""
     predicted_seconds: float | None = None
+    """The predicted seconds per step; None without a prediction."""
     purpose: str = "search"
+    """The purpose of the record to come: *baseline* for the baselines passed to a searcher, *search* for a searcher's
+    own strategies. A collection also times strategies again, with the purpose *remeasure*.
+    """
 
 
 class Searcher(Protocol):
-    """Chooses strategies of one space. The same arguments and answers give the same proposals, in any process.
+    """Chooses strategies of one space. Equal arguments and equal answers give equal proposals, in any process.
 
-    Proposals depend on the answers to earlier proposals, in the order *proposed*, and never on how many are
-    asked for at once or in which order answers arrive.
+    Proposals depend on the answers to earlier proposals, in the order *proposed*. They never depend on the number of
+    proposals per request or on the order in which answers arrive.
     """
 
     def ask(self, count: int) -> list[Proposal]:
-        """Up to `count` strategies never proposed or told before.
+        """Return up to `count` strategies that were never proposed or told before.
 
-        Fewer, or none, while the next one depends on answers that are not in. None with nothing pending: the space is
-        used up.
+        The list is shorter, or empty, while the next strategy depends on missing answers. An empty list while no
+        proposal is pending means that the space is exhausted.
         """
         ...
 
     def tell(self, record: RuntimeRecord) -> None:
-        """Learn from `record`, asked for or not, with any outcome and in any order; told twice, it counts once.
+        """Learn from `record`, whether it was proposed or not, with any outcome and in any order.
 
-        Records of another model or cluster are passed over. A record answers the pending proposal of its strategy.
+        A record that is told twice counts once. Records of another model or cluster are ignored. A record answers the
+        pending proposal of its strategy.
         """
         ...
 
     def pending(self) -> list[Proposal]:
-        """Proposals that were asked for and not told, in the order asked; after a crash, they are to be timed again."""
+        """Return the proposals without an answer, in the order of their requests. After a crash, time them again."""
         ...
 
     def state(self) -> dict[str, Any]:
-        """The searcher's state, which `restore` takes, as plain JSON values."""
+        """Return the searcher's state as plain JSON values, in the form that `restore` takes."""
         ...
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Continue from `state`, which a searcher made with the same arguments has given. Raises `SpecError`."""
+        """Continue from `state`, saved by a searcher with the same arguments. Raises `SpecError`."""
         ...
 
 
 @runtime_checkable
 class Foresight(Protocol):
-    """A searcher that says what going on is worth."""
+    """A searcher that estimates the gain of further search."""
 
     def expected_gain(self) -> float | None:
-        """The share of the best step so far that the best recent proposal is expected to save; None at first."""
+        """Return the share of the fastest step so far that the best recent proposal should save; None at first."""
         ...
 
 
 FIRST_BASELINES = 3
-"""The baselines that are timed before the first candidate."""
+"""The number of baselines timed before the first candidate."""
 
 
 @runtime_checkable
 class Weighing(Protocol):
-    """A searcher that can be asked for a baseline or a candidate, because trials are too few for all baselines.
+    """A searcher that answers separate requests for baselines and for candidates, because trials are too few for all
+    baselines.
 
-    Its later proposals also depend on when either is asked for.
+    Its later proposals also depend on the times of these requests.
     """
 
     def baselines_left(self) -> int:
-        """How many baselines are yet to propose."""
+        """The number of baselines not yet proposed."""
         ...
 
     def ask_baselines(self, count: int) -> list[Proposal]:
-        """Up to `count` of the baselines left, whether or not answers are in."""
+        """Return up to `count` of the remaining baselines, with or without missing answers."""
         ...
 
     def ask_candidates(self, count: int) -> list[Proposal]:
-        """Up to `count` proposals like those of `ask`, without baselines after the first `FIRST_BASELINES`."""
+        """Return up to `count` proposals as `ask` does, without baselines after the first `FIRST_BASELINES`."""
         ...
 
 
 def ask_within(searcher: Searcher, trials: int) -> list[Proposal]:
-    """The next proposal, at most one, if `trials` more will be timed. Every second of the last trials is a baseline.
+    """Return at most one proposal, if `trials` more will be timed. Every second one of the last trials is a baseline.
 
-    The searcher has put baselines off because it expected little of them. Where that is wrong, it learns so while it
-    can still go on from there. If trials are too few for all baselines, candidates get at least half of those after the
-    first `FIRST_BASELINES`.
+    The searcher postpones baselines that it expects to be slow. If that expectation is wrong, the searcher learns so
+    while it can still search near the baseline. If trials are too few for all baselines, candidates get at least half
+    of the trials after the first `FIRST_BASELINES`.
     """
     left = searcher.baselines_left() if isinstance(searcher, Weighing) else 0
     if not left or 2 * left < trials:
@@ -107,8 +110,10 @@ def ask_within(searcher: Searcher, trials: int) -> list[Proposal]:
 
 
 def ask_for(searcher: Searcher, is_candidate: bool) -> list[Proposal]:
-    """The next proposal, at most one: a candidate or a baseline, or the other kind where a kind is used up."""
-    assert isinstance(searcher, Weighing), "only a searcher that weighs can be asked for either"
+    """Return at most one proposal: a candidate or a baseline, or the other kind if the requested kind is exhausted."""
+    assert isinstance(searcher, Weighing), (
+        "only a `Weighing` searcher has separate requests for baselines and candidates"
+    )
     if not is_candidate:
         return searcher.ask_baselines(1) or searcher.ask(1)
     return searcher.ask_candidates(1) or ([] if searcher.pending() else searcher.ask_baselines(1))
@@ -122,9 +127,9 @@ def run_search(
 ) -> list[RuntimeRecord]:
     """Time up to `trials` proposals one after the other, and return their records in order.
 
-    Fewer are timed when the space is used up; else all baselines are among them, if there are trials enough.
-    `on_record` gets each record before the searcher does, so that the store is never behind the
-    searcher. Proposals that were pending when a search stopped come first.
+    Fewer proposals are timed if the space is exhausted. Otherwise all baselines are among them, if there are enough
+    trials. `on_record` gets each record before the searcher does, so that the store is never behind the searcher.
+    Proposals that were pending when a search stopped come first.
     """
     records: list[RuntimeRecord] = []
     unfinished = searcher.pending()

@@ -1,4 +1,4 @@
-"""Random search, the yardstick of the other searchers: it proposes the baselines, then samples of the space."""
+"""Random search, the reference for all other searchers: proposes the baselines, then random samples of the space."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ import random
 from typing import final
 
 from autosync.search.protocol import Proposal
-from autosync.search.searcher import Asked, LedgerSearch
+from autosync.search.searcher import LedgerSearch, SearcherArguments
 
 
 @final
 class RandomSearch(LedgerSearch):
-    """The i-th proposal depends on the seed, on i and on what was proposed before, never on measured times."""
+    """The i-th proposal depends on the seed, on i and on the earlier proposals, never on measured times."""
 
     name = "random"
 
     @classmethod
-    def of(cls, asked: Asked) -> RandomSearch:
-        return cls(asked.space, asked.baselines, asked.seed)
+    def of(cls, arguments: SearcherArguments) -> RandomSearch:
+        return cls(arguments.space, arguments.baselines, arguments.seed)
 
     def _next(self) -> Proposal | None:
         rng = random.Random(f"{self._seed}/{self.name}/{self._ledger.drawn}")
-        return self._ledger.claim_drawn(self._ledger.sampled(rng), "random")
+        return self._ledger.claim_drawn(self._ledger.sample_new(rng), "random")

@@ -1,4 +1,4 @@
-"""Every searcher by its name, in a line. Its module and the library it needs are imported when it is asked for."""
+"""All searchers by name. A searcher's module and library are imported when the searcher is requested."""
 
 from __future__ import annotations
 
@@ -11,30 +11,29 @@ from typing import TYPE_CHECKING, NamedTuple
 from autosync.errors import AutosyncError
 
 if TYPE_CHECKING:
-    from autosync.search.searcher import Asked, LedgerSearch
+    from autosync.search.searcher import LedgerSearch, SearcherArguments
 
 
-class Entry(NamedTuple):
-    """A searcher: `module:name` of the function that makes it from an `Asked`, and its library if that is an extra.
-
-    `needs` is the module of that library, and what it is called.
-    """
+class SearcherFactory(NamedTuple):
+    """The function that makes a searcher, and the optional library that the searcher needs."""
 
     maker: str
+    """`module:name` of a function from `Asked` to the searcher."""
     needs: tuple[str, str] | None = None
+    """The import name and the display name of the library; None if no optional library is needed."""
 
 
 OPTUNA, SCIKIT_LEARN = ("optuna", "Optuna"), ("sklearn", "scikit-learn")
 
-SEARCHERS: Mapping[str, Entry] = {
-    "guided": Entry("autosync.search.guided.searcher:GuidedSearch.of"),
-    "evolution": Entry("autosync.search.evolution:EvolutionSearch.of"),
-    "random": Entry("autosync.search.random_search:RandomSearch.of"),
-    "original": Entry("autosync.search.rivals.original:OriginalSearch.of"),
-    "tpe": Entry("autosync.search.rivals.tpe:tpe", OPTUNA),
-    "tpe-knobs": Entry("autosync.search.rivals.tpe:tpe_on_knobs", OPTUNA),
-    "gp": Entry("autosync.search.rivals.gaussian_process:gp", SCIKIT_LEARN),
-    "gp-knobs": Entry("autosync.search.rivals.gaussian_process:gp_on_knobs", SCIKIT_LEARN),
+SEARCHERS: Mapping[str, SearcherFactory] = {
+    "guided": SearcherFactory("autosync.search.guided.searcher:GuidedSearch.of"),
+    "evolution": SearcherFactory("autosync.search.evolution:EvolutionSearch.of"),
+    "random": SearcherFactory("autosync.search.random_search:RandomSearch.of"),
+    "original": SearcherFactory("autosync.search.rivals.original:OriginalSearch.of"),
+    "tpe": SearcherFactory("autosync.search.rivals.tpe:tpe", OPTUNA),
+    "tpe-knobs": SearcherFactory("autosync.search.rivals.tpe:tpe_on_knobs", OPTUNA),
+    "gp": SearcherFactory("autosync.search.rivals.gaussian_process:gp", SCIKIT_LEARN),
+    "gp-knobs": SearcherFactory("autosync.search.rivals.gaussian_process:gp_on_knobs", SCIKIT_LEARN),
 }
 """The searchers by name, in the order of the command's help."""
 
@@ -44,17 +43,17 @@ def check_installed(name: str) -> None:
     needs = SEARCHERS[name].needs
     if needs and find_spec(needs[0]) is None:
         raise AutosyncError(
-            f"Searcher {name!r} needs {needs[1]}, which is not installed; run `pip install '.[rivals]'` in a "
-            "clone of autosync, or take another searcher."
+            f"Searcher {name!r} needs {needs[1]}, which is not installed. Run `pip install '.[rivals]'` in a "
+            "clone of autosync, or choose another searcher."
         )
 
 
-def make_searcher(name: str, asked: Asked) -> LedgerSearch:
-    """The searcher called `name`, a key of `SEARCHERS`.
+def make_searcher(name: str, arguments: SearcherArguments) -> LedgerSearch:
+    """Return the searcher called `name`, a key of `SEARCHERS`.
 
-    Raises `AutosyncError` if its library is missing.
+    Raises `AutosyncError` if the searcher's library is missing.
     """
     check_installed(name)
     module, _, maker = SEARCHERS[name].maker.partition(":")
-    made: LedgerSearch = attrgetter(maker)(import_module(module))(asked)
-    return made
+    searcher: LedgerSearch = attrgetter(maker)(import_module(module))(arguments)
+    return searcher

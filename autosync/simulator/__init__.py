@@ -1,4 +1,4 @@
-"""The torch room: simulators that learn what the base simulator misses."""
+"""The torch package: simulators that learn the errors of the base simulator."""
 
 from autosync.simulator.learned import LearnedSimulator
 from autosync.simulator.networks import NETWORKS

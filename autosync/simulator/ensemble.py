@@ -1,4 +1,4 @@
-"""An ensemble: members that each learned from most of the records, and how they do on those that they left out."""
+"""An ensemble: each member is trained on most of the records, and is checked on the records that it left out."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,98 +7,106 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from autosync.numeric import FloatArray
 from autosync.simulator.examples import Examples
 from autosync.simulator.inputs import Normalization
-from autosync.simulator.networks import Member, Network
+from autosync.simulator.networks import EnsembleMember, Network
 from autosync.simulator.settings import TrainingSettings
 from autosync.simulator.stored import AnyInputs
-from autosync.simulator.train import Lesson, one_thread
+from autosync.simulator.train import FitTask, single_thread
 from autosync.spec.codec import Noun
-from autosync.stats.occasions import members_of
-
-FloatArray = npt.NDArray[np.float64]
+from autosync.stats.drift import members_of
 
 MOST_HELD = 4096
-"""The most held-out records that say when to stop: pairs of them are ranked, which are as many squared."""
+"""The most held-out records that decide when to stop. Their pairs are ranked, and the number of pairs grows
+quadratically.
+"""
 
 
 @dataclass(frozen=True, eq=False)
 class Ensemble:
-    members: tuple[Member, ...]
+    """Trained members with the normalization of their inputs."""
+
+    members: tuple[EnsembleMember, ...]
     normalization: Normalization
 
     def residuals(self, inputs: AnyInputs) -> FloatArray:
-        """The residuals that each member adds to the base's log seconds, float64 (members, n)."""
-        with one_thread():
-            found = np.zeros((len(self.members), len(inputs)))
+        """Return the residuals that each member adds to the base's log seconds, float64 (members, n)."""
+        with single_thread():
+            residuals = np.zeros((len(self.members), len(inputs)))
             for piece, places in inputs.pieces():
                 normalized = self.normalization(piece)
-                found[:, places.numpy()] = np.stack([member.residuals(normalized) for member in self.members])
-        return inputs.crew.summed(torch.from_numpy(found)).numpy()
+                residuals[:, places.numpy()] = np.stack([member.residuals(normalized) for member in self.members])
+        return inputs.workers.all_reduce(torch.from_numpy(residuals)).numpy()
 
 
 @dataclass(frozen=True, eq=False)
 class HeldOut:
-    """Records that whoever predicted them had not learned from: errors in log seconds, the members' spread, and how
-    much each counts, (n,)."""
+    """Out-of-fold records: each is predicted only by members that were not trained on it."""
 
     errors: FloatArray
+    """The error of each prediction, in log seconds (n,)."""
     spread: FloatArray
+    """The standard deviation over the members, in log seconds (n,)."""
     weights: FloatArray
+    """The weight of each record, (n,)."""
 
 
 @dataclass(frozen=True, eq=False)
-class Teaching:
-    """What an ensemble is made of. `start` is one to go on from, with its normalization; `validation` decides when to
-    stop and how sure to be, in place of what each member leaves out."""
+class EnsembleFit:
+    """The inputs of an ensemble's fit."""
 
     network: Network
     settings: TrainingSettings
     examples: Examples
     validation: Examples | None
+    """Records that decide when to stop and calibrate the uncertainty; None to use the records that each member leaves
+    out.
+    """
     start: Ensemble | None
+    """The ensemble to continue from, with its normalization; None to start a new one."""
 
 
-def taught(teaching: Teaching, generator: torch.Generator) -> tuple[Ensemble, HeldOut]:
-    """An ensemble whose members each leave out a share of the strategies, together all, and start from other seeds."""
-    examples, settings, start = teaching.examples, teaching.settings, teaching.start
+def train_ensemble(fit: EnsembleFit, generator: torch.Generator) -> tuple[Ensemble, HeldOut]:
+    """Train an ensemble. Each member leaves out another share of the strategies and starts from another seed."""
+    examples, settings, start = fit.examples, fit.settings, fit.start
     normalization = start.normalization if start else examples.inputs.normalization()
-    known = Examples(examples.inputs.normalized(normalization), examples.targets)
-    judged = teaching.validation and _judging(teaching.validation, normalization)
+    known = Examples(examples.inputs.normalize(normalization), examples.targets)
+    validation = fit.validation and _normalize_few(fit.validation, normalization)
     folds = _folds(examples.targets.strategies, settings.members, generator)
-    members, held_places = list[Member](), list[list[int]]()
-    with one_thread():
+    members, held_places = list[EnsembleMember](), list[list[int]]()
+    with single_thread():
         for number in range(settings.members):
             left_out = torch.nonzero(folds == number)[:, 0].tolist()
-            rest = torch.nonzero(folds != number)[:, 0].tolist()
-            if not rest:
-                left_out, rest = [], left_out
-            lesson = Lesson(known.take(rest), judged or _few(known.take(left_out)), settings, generator)
+            remaining = torch.nonzero(folds != number)[:, 0].tolist()
+            if not remaining:
+                left_out, remaining = [], left_out
+            task = FitTask(known.take(remaining), validation or _few(known.take(left_out)), settings, generator)
             first = start.members[number % len(start.members)] if start else None
-            members.append(teaching.network.train(lesson, first))
+            members.append(fit.network.train(task, first))
             held_places.append(left_out)
     ensemble = Ensemble(tuple(members), normalization)
-    if teaching.validation is not None:
-        residuals = ensemble.residuals(teaching.validation.inputs)
-        targets = teaching.validation.targets
+    if fit.validation is not None:
+        residuals = ensemble.residuals(fit.validation.inputs)
+        targets = fit.validation.targets
         missed = (targets.measured - targets.base).numpy() - residuals.mean(axis=0)
         return ensemble, HeldOut(missed, residuals.std(axis=0), targets.weights.numpy())
     return ensemble, _left_out(ensemble, examples, held_places)
 
 
-def _judging(validation: Examples, normalization: Normalization) -> Examples:
-    return _few(Examples(validation.inputs.normalized(normalization), validation.targets))
+def _normalize_few(validation: Examples, normalization: Normalization) -> Examples:
+    return _few(Examples(validation.inputs.normalize(normalization), validation.targets))
 
 
 def _few(held: Examples) -> Examples:
-    """`held`, or, where it is more than it takes to say when to stop, some of it, evenly spaced; in memory."""
+    """Return `held`, or an evenly spaced part of it if it has more records than the stop needs; in memory."""
     count = min(len(held), MOST_HELD)
     few = held if count == len(held) else held.take([index * len(held) // count for index in range(count)])
-    return Examples(few.inputs.gathered(), few.targets)
+    return Examples(few.inputs.in_memory(), few.targets)
 
 
 def _left_out(ensemble: Ensemble, examples: Examples, places: list[list[int]]) -> HeldOut:
-    """The errors of each record by the member that left it out."""
+    """Return the errors of each record by the member that left it out."""
     residuals, targets = ensemble.residuals(examples.inputs), examples.targets
     missed = (targets.measured - targets.base).numpy() - residuals
     errors = [missed[number, chosen] for number, chosen in enumerate(places)]
@@ -108,44 +116,50 @@ def _left_out(ensemble: Ensemble, examples: Examples, places: list[list[int]]) -
 
 
 def _folds(strategies: torch.Tensor, members: int, generator: torch.Generator) -> torch.Tensor:
-    """The member that leaves each record out, int64 (n,); records of one strategy go together."""
+    """Return the member that leaves each record out, int64 (n,). All records of a strategy have the same member."""
     count = int(strategies.max()) + 1
     fold = torch.randperm(count, generator=generator) % members
     return fold[strategies]
 
 
 PRIOR_SPREAD = 0.3
-"""Standard deviation of log seconds expected of a base simulator before anything was measured."""
+"""Standard deviation of a base simulator's error, in log seconds, before any measurement."""
 COVERED, NORMAL_QUANTILE = 0.9, 1.645
-"""A share of a normal distribution, 90 %, and the standard deviations within which it lies."""
+"""A share of a normal distribution, 90 %, and the number of standard deviations within which it lies."""
 ENOUGH = 20
-"""The least weight of held-out records that says what the quantile is."""
+"""The least weight of held-out records that determines the quantile."""
 EARLIER_RECORDS = 10
-"""The number of records that an earlier fit's finding about errors counts as."""
+"""An earlier fit's estimate of the error weighs as much as this number of records."""
 
 
 @dataclass(frozen=True)
 class Uncertainty(Noun, what="Spread", partial=True):
-    """Standard deviations in log seconds: `error` of a prediction that the members agree on, `family_error` of the
-    level of a model and cluster that nothing is known of. `scale` multiplies the former; `families` counts records."""
+    """Standard deviations of predictions, in log seconds."""
 
     error: float = PRIOR_SPREAD / 2**0.5
+    """The error of a prediction that all members agree on."""
     scale: float = 1.0
+    """A factor on `error` and on the members' deviation."""
     family_error: float = PRIOR_SPREAD / 2**0.5
+    """The error of the level of a model and cluster without records."""
     families: Mapping[str, int] = field(default_factory=dict)
+    """The number of records by family."""
 
     def of(self, members: FloatArray, family: str) -> FloatArray:
-        """The standard deviation of predictions for one family whose members deviate so much, float64 (n,)."""
+        """Return the standard deviation of one family's predictions, float64 (n,), for members that deviate by
+        `members`.
+        """
         level = self.family_error / (1 + self.families.get(family, 0)) ** 0.5
         return np.hypot(self.scale * np.hypot(members, self.error), level)
 
 
-def calibrated_spread(
+def calibrate_spread(
     held: HeldOut, families: Mapping[str, int], level: float | None, earlier: Uncertainty | None
 ) -> Uncertainty:
-    """A spread that held-out records agree with; `level` is the `family_error` found, if it was sought.
+    """Return an uncertainty that agrees with the held-out records; `level` is the new `family_error`, or None to keep
+    it.
 
-    Few records move what was known `earlier`, or the prior, only a little.
+    A few records change the `earlier` estimate, or the prior, only a little.
     """
     known = earlier or Uncertainty()
     weight = EARLIER_RECORDS if earlier else 1
@@ -162,7 +176,8 @@ def calibrated_spread(
 
 
 def family_error(residuals: FloatArray, occasions: npt.NDArray[np.int64]) -> float:
-    """How far a family's level may be off: from the means of the base's errors (n,) on each occasion, and the prior as
-    one more."""
+    """Return the error of a family's level: from the means of the base's errors (n,) on each occasion, with the prior
+    as one more mean.
+    """
     means = [float(residuals[places].mean()) for places in members_of(occasions)]
     return float(((Uncertainty.family_error**2 + np.square(means).sum()) / (1 + len(means))) ** 0.5)

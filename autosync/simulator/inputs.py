@@ -1,6 +1,6 @@
-"""The inputs that networks read of strategies: pooled tensors, tensors of variables, and graphs, in batches.
+"""Inputs of networks in batches: pooled tensors, tensors of variables, and graphs of strategies.
 
-Notation: n strategies, V variables of all of them together, p, d, ... inputs.
+Notation: n strategies, V variables of all strategies together, p, d, ... inputs.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from enum import IntEnum
 
 import torch
 
-from autosync.simulator.crew import ALONE, Crew
+from autosync.simulator.fit_workers import SINGLE_WORKER, FitWorkers
 
 LARGEST_NORMALIZED = 3.0
 LEAST_SCALE = 0.05
 
 
 class Detail(IntEnum):
-    """How much of a strategy a network reads; each also reads what those before it do."""
+    """How much of a strategy a network reads. Each level includes the levels before it."""
 
     POOLED = 0
     VARIABLES = 1
@@ -27,26 +27,29 @@ class Detail(IntEnum):
 
 @dataclass(frozen=True, eq=False)
 class Graph:
-    """One strategy's servers, buckets and links (nodes, inputs), `edges` int64 (2, e) and their inputs (e, inputs).
-
-    Nodes are numbered as in `autosync.simulator.encoding.graph`.
-    """
+    """One strategy as a graph. Nodes are numbered as in `autosync.simulator.encoding.graph`."""
 
     servers: torch.Tensor
+    """(servers, inputs)"""
     buckets: torch.Tensor
+    """(buckets, inputs)"""
     links: torch.Tensor
+    """(links, inputs)"""
     edge_inputs: torch.Tensor
+    """(e, inputs)"""
     edges: torch.Tensor
+    """Source and target nodes, int64 (2, e)."""
     switches: int
+    """The number of switches."""
 
-    def changed(self, tensors: dict[str, torch.Tensor]) -> Graph:
-        """The same graph with other inputs."""
+    def with_inputs(self, tensors: dict[str, torch.Tensor]) -> Graph:
+        """Return the same graph with other inputs."""
         return replace(self, **tensors)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, eq=False)
 class Inputs:
-    """Inputs of n strategies: `pooled` (n, p); for networks that read them `variables`, (v, d) each, and `graphs`."""
+    """Inputs of n strategies: `pooled` (n, p); `variables`, (v, d) each, and `graphs` for networks that read them."""
 
     pooled: torch.Tensor
     variables: tuple[torch.Tensor, ...] = ()
@@ -56,48 +59,50 @@ class Inputs:
         return len(self.pooled)
 
     def take(self, places: Sequence[int]) -> Inputs:
-        """The inputs at `places`, in that order."""
+        """Return the inputs at `places`, in that order."""
         return Inputs(
             self.pooled[list(places)],
             tuple(self.variables[place] for place in places) if self.variables else (),
             tuple(self.graphs[place] for place in places) if self.graphs else (),
         )
 
-    def own(self, places: Sequence[int]) -> tuple[Inputs, torch.Tensor]:
-        """The inputs at those of `places` that are in this process, which all are, and where in `places` they stand."""
+    def local(self, places: Sequence[int]) -> tuple[Inputs, torch.Tensor]:
+        """Return the inputs of this process among `places`, and their positions in `places`. All inputs are in this
+        process.
+        """
         return self if places == range(len(self)) else self.take(places), torch.arange(len(places))
 
     def pieces(self) -> Iterator[tuple[Inputs, torch.Tensor]]:
-        """All inputs, as many at once as there is room for, and their places."""
+        """Yield all inputs in pieces that fit into memory, with their places."""
         yield self, torch.arange(len(self))
 
     def normalization(self) -> Normalization:
         return Normalization.of(self)
 
-    def normalized(self, normalization: Normalization) -> Inputs:
+    def normalize(self, normalization: Normalization) -> Inputs:
         return normalization(self)
 
-    def gathered(self) -> Inputs:
-        """All inputs in memory."""
+    def in_memory(self) -> Inputs:
+        """Return all inputs in memory."""
         return self
 
     @property
-    def crew(self) -> Crew:
-        """Whoever has inputs of the same strategies."""
-        return ALONE
+    def workers(self) -> FitWorkers:
+        """The processes that hold inputs of the same strategies."""
+        return SINGLE_WORKER
 
     def to(self, dtype: torch.dtype) -> Inputs:
         def cast(graph: Graph) -> Graph:
-            return graph.changed({name: getattr(graph, name).to(dtype) for name in (*NODE_KINDS, "edge_inputs")})
+            return graph.with_inputs({name: getattr(graph, name).to(dtype) for name in (*NODE_KINDS, "edge_inputs")})
 
         return Inputs(
-            self.pooled.to(dtype), tuple(each.to(dtype) for each in self.variables), tuple(map(cast, self.graphs))
+            self.pooled.to(dtype), tuple(rows.to(dtype) for rows in self.variables), tuple(map(cast, self.graphs))
         )
 
     @property
     def lengths(self) -> torch.Tensor:
-        """How many variables each strategy has, int64 (n,)."""
-        return torch.tensor([len(each) for each in self.variables], dtype=torch.int64)
+        """The number of variables of each strategy, int64 (n,)."""
+        return torch.tensor([len(rows) for rows in self.variables], dtype=torch.int64)
 
 
 NODE_KINDS = ("servers", "buckets", "links")
@@ -107,7 +112,7 @@ NODE_KINDS = ("servers", "buckets", "links")
 class Normalization:
     """A row of means and a row of scales for each kind of inputs, float64 (2, inputs).
 
-    Inputs minus the mean, over the scale, are kept within `LARGEST_NORMALIZED`.
+    Normalized inputs, (input - mean) / scale, are clamped to `LARGEST_NORMALIZED`.
     """
 
     pooled: torch.Tensor
@@ -118,7 +123,9 @@ class Normalization:
 
     @classmethod
     def of(cls, inputs: Inputs) -> Normalization:
-        """Zero mean and unit deviation on `inputs`; a column that hardly changes is not blown up to that."""
+        """Return zero mean and unit deviation on `inputs`. A nearly constant column is scaled by `LEAST_SCALE`
+        instead.
+        """
         kinds = {name: _rows([getattr(graph, name) for graph in inputs.graphs]) for name in NODE_KINDS}
         return cls(
             _figures(inputs.pooled), _figures(_rows(inputs.variables)), **{k: _figures(v) for k, v in kinds.items()}
@@ -126,20 +133,20 @@ class Normalization:
 
     @classmethod
     def from_tensors(cls, tensors: dict[str, torch.Tensor]) -> Normalization:
-        """The normalization in `tensors`. Raises `KeyError` when one is missing."""
-        return cls(**{each.name: tensors[each.name] for each in fields(cls)})
+        """Return the normalization in `tensors`. Raises `KeyError` if a tensor is missing."""
+        return cls(**{field.name: tensors[field.name] for field in fields(cls)})
 
     def tensors(self) -> dict[str, torch.Tensor]:
-        return {each.name: getattr(self, each.name) for each in fields(self)}
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def __call__(self, inputs: Inputs) -> Inputs:
-        def normalized(graph: Graph) -> Graph:
-            return graph.changed({k: _normalized(getattr(graph, k), getattr(self, k)) for k in NODE_KINDS})
+        def normalize(graph: Graph) -> Graph:
+            return graph.with_inputs({k: _normalize(getattr(graph, k), getattr(self, k)) for k in NODE_KINDS})
 
         return Inputs(
-            _normalized(inputs.pooled, self.pooled),
-            tuple(_normalized(each, self.variables) for each in inputs.variables),
-            tuple(map(normalized, inputs.graphs)),
+            _normalize(inputs.pooled, self.pooled),
+            tuple(_normalize(rows, self.variables) for rows in inputs.variables),
+            tuple(map(normalize, inputs.graphs)),
         )
 
 
@@ -155,7 +162,7 @@ def _figures(rows: torch.Tensor) -> torch.Tensor:
     return torch.stack([rows.mean(dim=0), rows.std(dim=0, correction=0).clamp(min=LEAST_SCALE)])
 
 
-def _normalized(rows: torch.Tensor, figures: torch.Tensor) -> torch.Tensor:
+def _normalize(rows: torch.Tensor, figures: torch.Tensor) -> torch.Tensor:
     if rows.shape[-1] != figures.shape[-1]:
         return rows
     return ((rows - figures[0]) / figures[1]).clamp(-LARGEST_NORMALIZED, LARGEST_NORMALIZED)

@@ -1,7 +1,7 @@
-"""Checkpoints of learned simulators: written, read, restored; and the one that comes with the program."""
+"""Checkpoints of learned simulators: write, read, restore; and the checkpoints shipped with the program."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
@@ -14,7 +14,7 @@ from safetensors.torch import save as bytes_of_tensors
 
 from autosync.cost import BASES, AnalyticSimulator, Blended, Replay, Restorable, Simulator
 from autosync.errors import AutosyncError, SpecError
-from autosync.files import made_folder, read_whole, write_atomically
+from autosync.files import make_folder, read_whole, write_atomically
 from autosync.simulator.encoding import (
     BUCKET_INPUTS,
     EDGE_INPUTS,
@@ -29,8 +29,9 @@ from autosync.simulator.ensemble import Ensemble, Uncertainty
 from autosync.simulator.inputs import Normalization
 from autosync.simulator.networks import network_called
 from autosync.simulator.settings import Ablation, TrainingSettings
-from autosync.spec import STATE, canonical_json, cut, quoted, read_json
-from autosync.spec.codec import every, required
+from autosync.spec import STATE, canonical_json, cut, quote, read_json
+from autosync.spec.codec import read_list, read_required
+from autosync.spec.pace_report import split_kind
 
 FORMAT = "autosync.simulator/3"
 TENSORS, DOCUMENT = "simulator.safetensors", "simulator.json"
@@ -41,8 +42,8 @@ class CheckpointError(AutosyncError, RuntimeError):
 
 
 def write_checkpoint(directory: Path, tensors: Mapping[str, torch.Tensor], document: Mapping[str, Any]) -> None:
-    """Write both files, making `directory` where needed; each replaces an older one in one move."""
-    made_folder(directory)
+    """Write both files, creating `directory` if needed. Each file replaces an older one atomically."""
+    make_folder(directory)
     content = bytes_of_tensors({name: tensor.contiguous() for name, tensor in tensors.items()})
     stated = {"format": FORMAT, "tensors_sha256": hashlib.sha256(content).hexdigest()}
     write_atomically(directory / TENSORS, content)
@@ -50,25 +51,27 @@ def write_checkpoint(directory: Path, tensors: Mapping[str, torch.Tensor], docum
 
 
 def read_checkpoint(directory: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
-    """Read the files of `write_checkpoint`. Raises `CheckpointError` if one is missing, damaged or foreign."""
+    """Read the files of `write_checkpoint`. Raises `CheckpointError` if a file is missing, damaged or foreign."""
     try:
         document = read_json(directory / DOCUMENT, "A simulator's checkpoint", limits=STATE)
         content = read_whole(directory / TENSORS)
     except (OSError, SpecError) as error:
-        raise CheckpointError(f"A checkpoint is a folder with {DOCUMENT} and {TENSORS}, but: {error}") from None
+        raise CheckpointError(f"A checkpoint must be a folder with {DOCUMENT} and {TENSORS}, but: {error}") from None
     if document.get("format") != FORMAT:
         raise CheckpointError(
-            f"A checkpoint says format {FORMAT!r}, not {quoted(document.get('format'))} as this one; "
-            "fit the simulator anew."
+            f"A checkpoint must have the format {FORMAT!r}, not {quote(document.get('format'))}; "
+            "fit the simulator again."
         )
     if document.get("tensors_sha256") != hashlib.sha256(content).hexdigest():
-        raise CheckpointError(f"{TENSORS} is not the file that {DOCUMENT} was written with; save the simulator again.")
+        raise CheckpointError(
+            f"{TENSORS} must be the file that {DOCUMENT} was written with, but it is another; save the simulator again."
+        )
     try:
         tensors = tensors_from_bytes(content)
         for name, tensor in tensors.items():
             if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
                 raise CheckpointError(
-                    f"{TENSORS} must hold finite numbers, but {quoted(name)} has others; fit the simulator anew."
+                    f"{TENSORS} must hold finite numbers, but {quote(name)} has others; fit the simulator again."
                 )
         return tensors, document
     except SafetensorError as error:
@@ -79,7 +82,7 @@ def read_checkpoint(directory: Path) -> tuple[dict[str, torch.Tensor], dict[str,
 
 VERSION = f"{FEATURES_VERSION}.{ENCODING_VERSION}"
 CHECKPOINTS = f"{FORMAT}, inputs {VERSION}"
-"""What checkpoints must be to be read here: a part of the keys under which they are kept."""
+"""The formats that this program reads. They are part of the keys under which checkpoints are cached."""
 
 INPUTS = {
     "pooled": list(POOLED_INPUTS),
@@ -92,26 +95,26 @@ INPUTS = {
 
 
 KINDS_BEFORE = ("real",)
-"""What checkpoints were fitted to that do not say it: they are of before times were of several kinds."""
+"""The kinds of times assumed for checkpoints that state none, because they are older than the other kinds."""
 
 
 @dataclass(frozen=True, eq=False)
 class Knowledge:
-    """What was learned, and from what; without an ensemble, nothing was.
-
-    `kinds` are those of the times that it was learned from; see `RuntimeRecord.kind`.
-    """
+    """The learned state and its training records. Without an ensemble, nothing was learned."""
 
     ensemble: Ensemble | None = None
     spread: Uncertainty = field(default_factory=Uncertainty)
     record_count: int = 0
+    """The number of training records."""
     data_digest: str = ""
+    """The digest of the records of the last fit."""
     kinds: tuple[str, ...] = ()
+    """The kinds of the training times; see `RuntimeRecord.kind`."""
 
 
 @dataclass(frozen=True, eq=False)
 class Saved:
-    """Everything a learned simulator is."""
+    """The whole state of a learned simulator."""
 
     network: str
     seed: int
@@ -122,10 +125,10 @@ class Saved:
 
 
 def write_saved(directory: Path, saved: Saved) -> None:
-    """Write the checkpoint and replace an older one."""
+    """Write the checkpoint, replacing an older one."""
     tensors, known = dict[str, torch.Tensor](), saved.known
     if known.ensemble is not None:
-        tensors = {f"normalization.{name}": each for name, each in known.ensemble.normalization.tensors().items()}
+        tensors = {f"normalization.{name}": tensor for name, tensor in known.ensemble.normalization.tensors().items()}
         for number, member in enumerate(known.ensemble.members):
             tensors |= {f"member.{number}.{name}": tensor for name, tensor in member.tensors().items()}
     document = {
@@ -147,39 +150,43 @@ def write_saved(directory: Path, saved: Saved) -> None:
 
 
 def read_saved(directory: Path, base: Simulator | None) -> Saved:
-    """What was written, with `base`, or one of the saved kind, restored. Raises `CheckpointError`."""
+    """Read a checkpoint. Its base state is restored into `base`, or into a new base of the saved kind.
+
+    Raises `CheckpointError`.
+    """
     tensors, document = read_checkpoint(directory)
     if document.get("inputs_version") != VERSION or document.get("inputs") != INPUTS:
         raise CheckpointError(
-            f"The checkpoint knows inputs of version {cut(str(document.get('inputs_version')))}, but this program "
-            f"makes version {VERSION}; fit the simulator anew."
+            f"The checkpoint has inputs of version {cut(str(document.get('inputs_version')))}, but this program "
+            f"needs version {VERSION}; fit the simulator again."
         )
     try:
+        kinds = read_list(document, "kinds", str, "It") if "kinds" in document else KINDS_BEFORE
         return Saved(
             document["network"],
-            required(document, "seed", int, "It"),
+            read_required(document, "seed", int, "It"),
             TrainingSettings.from_json(document["settings"]),
             Ablation.from_json(document["ablation"]),
-            _restored_base(base, document),
+            _restore_base(base, document, kinds),
             Knowledge(
-                _restored_ensemble(tensors, document),
+                _restore_ensemble(tensors, document),
                 Uncertainty.from_json(document["spread"]),
-                required(document, "record_count", int, "It"),
-                required(document, "data_digest", str, "It"),
-                every(document, "kinds", str, "It") if "kinds" in document else KINDS_BEFORE,
+                read_required(document, "record_count", int, "It"),
+                read_required(document, "data_digest", str, "It"),
+                kinds,
             ),
         )
     except CheckpointError:
         raise
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, RuntimeError, AutosyncError) as error:
-        raise CheckpointError(f"The checkpoint is damaged ({cut(str(error))}); fit the simulator anew.") from error
+        raise CheckpointError(f"The checkpoint is damaged ({cut(str(error))}); fit the simulator again.") from error
 
 
-def _restored_ensemble(tensors: dict[str, torch.Tensor], document: dict[str, Any]) -> Ensemble | None:
-    count = required(document, "members", int, "It")
+def _restore_ensemble(tensors: dict[str, torch.Tensor], document: dict[str, Any]) -> Ensemble | None:
+    count = read_required(document, "members", int, "It")
     network = network_called(document["network"])
     if not 0 <= count <= len(tensors):
-        raise ValueError(f"an ensemble of {quoted(count)} members from {len(tensors)} tensors")
+        raise ValueError(f"an ensemble of {quote(count)} members from {len(tensors)} tensors")
     if not count:
         return None
     members = tuple(network.restore(_below(tensors, f"member.{number}.")) for number in range(count))
@@ -187,18 +194,16 @@ def _restored_ensemble(tensors: dict[str, torch.Tensor], document: dict[str, Any
 
 
 def _below(tensors: dict[str, torch.Tensor], prefix: str) -> dict[str, torch.Tensor]:
-    return {name.removeprefix(prefix): each for name, each in tensors.items() if name.startswith(prefix)}
+    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
 
 
-def _restored_base(base: Simulator | None, document: dict[str, Any]) -> Simulator:
-    """The base with the saved state; what it was fitted to becomes its prior, from which it is fitted on."""
+def _restore_base(base: Simulator | None, document: dict[str, Any], kinds: Sequence[str]) -> Simulator:
+    """Return the base with the saved state. The state becomes the base's prior, from which later fits continue."""
     state, kind = document["base"], document["base_kind"]
     if base is None:
         if kind not in BASES:
-            raise CheckpointError(
-                "The checkpoint's base simulator keeps no state of its own; hand that simulator over as base."
-            )
-        base = BASES[kind]()
+            raise CheckpointError("The checkpoint has no state of its base simulator; pass that simulator as `base`.")
+        base = Blended(_framework_in(kinds)) if kind == "blended" else BASES[kind]()
     if state is not None and isinstance(base, Restorable):
         base.restore(state)
     if isinstance(base, AnalyticSimulator | Replay | Blended):
@@ -206,16 +211,26 @@ def _restored_base(base: Simulator | None, document: dict[str, Any]) -> Simulato
     return base
 
 
+def _framework_in(kinds: Sequence[str]) -> str | None:
+    """The framework of the training records, as records name it. Raises `CheckpointError` if there are several."""
+    frameworks = {split_kind(kind)[0] for kind in kinds} or {None}
+    if len(frameworks) > 1:
+        raise CheckpointError(
+            f"The checkpoint was fitted to {quote(list(kinds))}, of several frameworks; fit the simulator again."
+        )
+    return frameworks.pop()
+
+
 PRETRAINED = "pretrained"
-"""The folder in this package; `autosync pretrain` writes one in it for each kind of times."""
+"""The folder in this package; `autosync pretrain` writes a folder in it for each kind of times."""
 
 
 def shipped_folder(kind: str) -> Path:
-    """The folder of the checkpoint that comes with the program for times of this kind, such as *real*."""
+    """Return the folder of the shipped checkpoint for this kind of times, such as *real* or *pytorch-real*."""
     return Path(str(files("autosync.simulator"))) / PRETRAINED / kind
 
 
 def shipped_checkpoint(kind: str) -> Path | None:
-    """The folder of the checkpoint, for `LearnedSimulator.load`; None when none comes with this program."""
+    """Return the folder of the checkpoint, for `LearnedSimulator.load`; None if none is shipped with this program."""
     folder = shipped_folder(kind)
     return folder if (folder / DOCUMENT).exists() else None

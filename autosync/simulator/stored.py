@@ -1,4 +1,4 @@
-"""Pooled inputs of more strategies than there is room for: in a file, of which only the rows asked for are read."""
+"""Pooled inputs of more strategies than fit into memory: in a file, of which only the needed rows are read."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from autosync.simulator.crew import Crew
+from autosync.simulator.fit_workers import FitWorkers
 from autosync.simulator.inputs import LEAST_SCALE, Inputs, Normalization
 
 PIECE = 4096
-"""Rows that are read at once."""
+"""Rows per read."""
 
 ELSEWHERE = -1
-"""In place of the row of a strategy that another process of the crew has."""
+"""The row number of a strategy whose inputs are in another process."""
 
 VALUE_BYTES = 8
 
@@ -27,65 +27,69 @@ VALUE_BYTES = 8
 @final
 @dataclass(frozen=True, eq=False)
 class StoredInputs:
-    """Inputs of n strategies: `rows` int64 (n,) says which row of `file` each is, a row being `width` float64."""
+    """Inputs of n strategies in a file."""
 
     file: Path
+    """Rows of `width` float64 values."""
     width: int
     rows: npt.NDArray[np.int64]
-    crew: Crew
+    """The row of each strategy in `file`, or `ELSEWHERE`; int64 (n,)."""
+    workers: FitWorkers
     by: Normalization | None = None
+    """The normalization to apply when reading; None for raw inputs."""
     dtype: torch.dtype = torch.float64
+    """The type of the tensors read."""
 
     def __len__(self) -> int:
         return len(self.rows)
 
     def take(self, places: Sequence[int]) -> StoredInputs:
-        """The inputs at `places`, in that order; they stay in the file."""
+        """Return the inputs at `places`, in that order; they stay in the file."""
         return replace(self, rows=self.rows[np.asarray(places, dtype=np.int64)])
 
-    def own(self, places: Sequence[int]) -> tuple[Inputs, torch.Tensor]:
-        """The inputs at those of `places` that are in this process, and where in `places` they stand."""
+    def local(self, places: Sequence[int]) -> tuple[Inputs, torch.Tensor]:
+        """Return the inputs of this process among `places`, and their positions in `places`."""
         rows = self.rows[np.asarray(places, dtype=np.int64)]
-        here = np.flatnonzero(rows != ELSEWHERE)
-        return self._read(rows[here]), torch.from_numpy(here)
+        present = np.flatnonzero(rows != ELSEWHERE)
+        return self._read(rows[present]), torch.from_numpy(present)
 
     def pieces(self) -> Iterator[tuple[Inputs, torch.Tensor]]:
-        """The inputs that are in this process, some at once, and their places."""
-        here = np.flatnonzero(self.rows != ELSEWHERE)
-        for begin in range(0, len(here), PIECE):
-            places = here[begin : begin + PIECE]
+        """Yield the inputs of this process piece by piece, with their places."""
+        present = np.flatnonzero(self.rows != ELSEWHERE)
+        for begin in range(0, len(present), PIECE):
+            places = present[begin : begin + PIECE]
             yield self._read(self.rows[places]), torch.from_numpy(places)
 
-    def gathered(self) -> Inputs:
-        """All inputs in memory, those of other processes too."""
-        found = torch.zeros(len(self), self.width, dtype=self.dtype)
+    def in_memory(self) -> Inputs:
+        """Return all inputs in memory, those of other processes included."""
+        pooled = torch.zeros(len(self), self.width, dtype=self.dtype)
         for piece, places in self.pieces():
-            found[places] = piece.pooled
-        return Inputs(self.crew.summed(found))
+            pooled[places] = piece.pooled
+        return Inputs(self.workers.all_reduce(pooled))
 
     def normalization(self) -> Normalization:
-        """As `Normalization.of` of all inputs, up to rounding."""
+        """Return the same as `Normalization.of` of all inputs, up to rounding."""
         count = len(self)
-        mean = self._summed(lambda rows: rows) / count
-        variance = self._summed(lambda rows: (rows - mean) ** 2) / count
+        mean = self._sum_over_rows(lambda rows: rows) / count
+        variance = self._sum_over_rows(lambda rows: (rows - mean) ** 2) / count
         nothing = Inputs(torch.zeros(0, self.width, dtype=torch.float64)).normalization()
         return replace(nothing, pooled=torch.stack([mean, variance.sqrt().clamp(min=LEAST_SCALE)]))
 
-    def normalized(self, normalization: Normalization) -> StoredInputs:
+    def normalize(self, normalization: Normalization) -> StoredInputs:
         return replace(self, by=normalization)
 
     def to(self, dtype: torch.dtype) -> StoredInputs:
         return replace(self, dtype=dtype)
 
-    def _summed(self, of: object) -> torch.Tensor:
+    def _sum_over_rows(self, of: object) -> torch.Tensor:
         assert callable(of)
-        found = torch.zeros(self.width, dtype=torch.float64)
+        total = torch.zeros(self.width, dtype=torch.float64)
         for piece, _ in self.pieces():
-            found += of(piece.pooled).sum(dim=0)
-        return self.crew.summed(found)
+            total += of(piece.pooled).sum(dim=0)
+        return self.workers.all_reduce(total)
 
     def _read(self, rows: npt.NDArray[np.int64]) -> Inputs:
-        """The rows of the file, in one go where they follow each other."""
+        """Read rows of the file, with a single read if they are contiguous."""
         size = self.width * VALUE_BYTES
         with self.file.open("rb") as file:
             if len(rows) and (np.diff(rows) == 1).all():

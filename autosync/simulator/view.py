@@ -1,14 +1,15 @@
-"""Inputs made of strategies: by a base simulator's figures, in the detail asked for, less what is withheld."""
+"""Network inputs of strategies, made with a base simulator's figures, in the requested detail, minus ablated inputs."""
 
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
 from autosync.cost import AnalyticSimulator, Blended, Coefficients, Replay, Simulator, StepFigures
+from autosync.layout.apart import split_model, split_strategy
+from autosync.numeric import FloatArray, IndexArray
 from autosync.simulator.encoding import (
     POOLED_INPUTS,
     SERVER_INPUTS,
@@ -24,9 +25,6 @@ from autosync.simulator.inputs import Detail, Graph, Inputs
 from autosync.simulator.settings import Ablation
 from autosync.spec import ClusterSpec, ModelSpec, Strategy
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.intp]
-
 POOLED_OF_TOPOLOGY = [POOLED_INPUTS.index(name) for name in TOPOLOGY_POOLED]
 OF_TOPOLOGY = [VARIABLE_INPUTS.index(name) for name in TOPOLOGY_VARIABLE_INPUTS]
 SERVERS_OF_TOPOLOGY = [place for place, name in enumerate(SERVER_INPUTS) if name.startswith("topology_")]
@@ -34,25 +32,26 @@ SERVERS_OF_TOPOLOGY = [place for place, name in enumerate(SERVER_INPUTS) if name
 
 @dataclass(frozen=True)
 class View:
-    """Inputs in `detail`. The replay's figures are among them when there is one in `base`; they are 0 otherwise."""
+    """Inputs in `detail`. They include the replay's figures if `base` contains a replay, and zeros otherwise."""
 
     base: Simulator
     detail: Detail
     ablation: Ablation
 
     def of(self, model: ModelSpec, cluster: ClusterSpec, strategies: Sequence[Strategy]) -> tuple[Inputs, FloatArray]:
-        """Inputs, and what the base predicts, log seconds (n,). Raises `SpecError` when a strategy does not fit."""
-        features, base, figures = self._costed(model, cluster, strategies)
+        """Return the inputs and the base's log seconds (n,). Raises `SpecError` if a strategy does not fit."""
+        features, base, figures = self._costs(model, cluster, strategies)
         pooled = np.empty((len(strategies), len(POOLED_INPUTS)))
         variables, graphs = dict[int, torch.Tensor](), dict[int, Graph]()
-        for replicas, places in _by_replicas(strategies).items():
-            encoder, chosen = Encoder(model, cluster, replicas), [figures[place] for place in places]
-            known = [each for each in chosen if each is not None]
-            pooled[places] = encoder.pooled(features[places], np.exp(base[places]), known)
+        for (replicas, rows_apart), places in _in_groups(strategies).items():
+            encoder = Encoder(split_model(model, rows_apart) if rows_apart else model, cluster, replicas)
+            chosen = [figures[place] for place in places]
+            known = [step_figures for step_figures in chosen if step_figures is not None]
+            pooled[places] = encoder.pool(features[places], np.exp(base[places]), known)
             if self.detail == Detail.POOLED:
                 continue
-            for place, each in zip(places, chosen, strict=True):
-                variables[place], graph = self._detailed(encoder, strategies[place], each)
+            for place, step_figures in zip(places, chosen, strict=True):
+                variables[place], graph = self._details(encoder, split_strategy(strategies[place]), step_figures)
                 if graph is not None:
                     graphs[place] = graph
         if self.ablation.without_topology:
@@ -64,10 +63,12 @@ class View:
         )
         return inputs, base
 
-    def _costed(
+    def _costs(
         self, model: ModelSpec, cluster: ClusterSpec, strategies: Sequence[Strategy]
     ) -> tuple[FloatArray, FloatArray, list[StepFigures | None]]:
-        """The closed form's features, the base's log seconds, and the replay's figures if they are to be seen."""
+        """Return the closed form's features, the base's log seconds, and the replay's figures if networks may read
+        them.
+        """
         nothing: list[StepFigures | None] = [None] * len(strategies)
         if isinstance(self.base, AnalyticSimulator):
             features, seconds = features_and_seconds(model, cluster, strategies, self.base.coefficients)
@@ -80,12 +81,12 @@ class View:
         if self.ablation.without_replay:
             return features, self.base.predict(model, cluster, strategies), nothing
         figures = list(replay.all_figures(model, cluster, strategies))
-        seconds = np.log([max(each.step_seconds, 1e-9) for each in figures])
+        seconds = np.log([max(figure.step_seconds, 1e-9) for figure in figures])
         if isinstance(self.base, Blended):
             seconds = self.base.with_replayed(seconds, model, cluster, strategies)
         return features, seconds, [*figures]
 
-    def _detailed(
+    def _details(
         self, encoder: Encoder, strategy: Strategy, figures: StepFigures | None
     ) -> tuple[torch.Tensor, Graph | None]:
         shards, order = encoder.shards(strategy), self._order(encoder.model, strategy)
@@ -94,32 +95,33 @@ class View:
             variables[:, OF_TOPOLOGY] = 0.0
         if self.detail != Detail.GRAPH:
             return torch.from_numpy(variables[order]), None
-        # Nodes keep their numbers; the order shows in the edges of data flow.
+        # Nodes keep their numbers; only the data-flow edges depend on the order.
         graph = encoder.graph(shards, order, figures, topology=not self.ablation.without_topology)
         return torch.from_numpy(variables), self._graph(graph)
 
-    def _order(self, model: ModelSpec, strategy: Strategy) -> IntArray:
+    def _order(self, model: ModelSpec, strategy: Strategy) -> IndexArray:
         order = list(range(len(model.variables)))
         if self.ablation.shuffle_variables:
             random.Random(strategy.digest).shuffle(order)
         return np.array(order, dtype=np.intp)
 
-    def _graph(self, found: GraphEncoding) -> Graph:
-        servers = found.servers
+    def _graph(self, encoding: GraphEncoding) -> Graph:
+        servers = encoding.servers
         if self.ablation.without_topology:
             servers[:, SERVERS_OF_TOPOLOGY] = 0.0
         return Graph(
             torch.from_numpy(servers),
-            torch.from_numpy(found.buckets),
-            torch.from_numpy(found.links),
-            torch.from_numpy(found.edge_inputs),
-            torch.from_numpy(found.edges),
-            found.switches,
+            torch.from_numpy(encoding.buckets),
+            torch.from_numpy(encoding.links),
+            torch.from_numpy(encoding.edge_inputs),
+            torch.from_numpy(encoding.edges),
+            encoding.switches,
         )
 
 
-def _by_replicas(strategies: Sequence[Strategy]) -> dict[tuple[str, ...], list[int]]:
-    groups: dict[tuple[str, ...], list[int]] = {}
+def _in_groups(strategies: Sequence[Strategy]) -> dict[tuple[tuple[str, ...], tuple[str, ...]], list[int]]:
+    """The places of the strategies with the same replicas and the same rows apart."""
+    groups: dict[tuple[tuple[str, ...], tuple[str, ...]], list[int]] = {}
     for place, strategy in enumerate(strategies):
-        groups.setdefault(strategy.replicas, []).append(place)
+        groups.setdefault((strategy.replicas, strategy.rows_apart), []).append(place)
     return groups

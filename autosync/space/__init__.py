@@ -1,22 +1,22 @@
-"""The language of search spaces, and what a declared space becomes once it is bound to a model and a cluster."""
+"""Declares search spaces, and binds them to a model and a cluster."""
 
-from autosync.space.knowledge import KNOWLEDGE
 from autosync.space.menu import (
     AR_TOPK_RATIOS,
     AR_TOPK_WAYS,
     GRAVAC_RATIOS,
     Circumstances,
-    Entry,
     Menu,
-    Offer,
+    MenuEntry,
+    OfferedDiscipline,
     backup_workers,
     block_momentum,
     by_formula,
     elastic,
     equal_loads,
-    streamed_loads,
+    loads_of_streams,
 )
-from autosync.space.rules import EVERYTHING, LOSSLESS, Cut, PartBytes, PerServer, Rule, Servers, Where
+from autosync.space.priors import KNOWLEDGE
+from autosync.space.rules import EVERYTHING, LOSSLESS, Cut, PartBytes, PerServer, Rule, Servers, VariableFilter
 from autosync.space.search_space import SearchSpace
 from autosync.space.space import Space
 from autosync.spec import (
@@ -49,10 +49,10 @@ __all__ = [
     "Cut",
     "CutOff",
     "Discipline",
-    "Entry",
     "Fidelity",
     "Menu",
-    "Offer",
+    "MenuEntry",
+    "OfferedDiscipline",
     "PartBytes",
     "PerServer",
     "PowerSGD",
@@ -63,12 +63,12 @@ __all__ = [
     "Space",
     "SufficientFactors",
     "TopK",
-    "Where",
+    "VariableFilter",
     "backup_workers",
     "block_momentum",
     "by_formula",
     "elastic",
     "equal_loads",
+    "loads_of_streams",
     "said",
-    "streamed_loads",
 ]

@@ -1,4 +1,4 @@
-"""The domain of one variable: every decision that a bound space offers it."""
+"""The domain of a variable: every decision that a bound space offers."""
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -20,26 +20,26 @@ SERVED = "served"
 REDUCED = "reduced"
 
 Draft: TypeAlias = list[VariableStrategy]
-"""A strategy in the making: one entry a variable, in graph order."""
+"""An unfinished strategy: the decision on each variable, in graph order."""
 
 
 class BucketKind(NamedTuple):
-    """What all shards of a bucket have in common: a flat tensor has one dtype, and rows are gathered, not added.
-
-    Sufficient factors belong to one variable, so each such variable is a kind of its own, `alone` being its ready
-    order; for all others `alone` is -1.
-    """
+    """The properties that all shards of a bucket share."""
 
     dtype: str
+    """A flat tensor has one dtype."""
     sparse: bool
+    """Rows of sparse gradients are gathered, not added."""
     algorithm: str = "ring"
     compressor: Compressor | None = None
     alone: int = -1
+    """Ready order of a variable that is sent as sufficient factors, because its bucket cannot hold other variables; -1
+    for all other kinds."""
 
 
 @lru_cache(maxsize=16384)
 def all_reduce(group: int, algorithm: str = "ring", compressor: Compressor | None = None) -> AllReduce:
-    """The all-reduce of `group`; one object each, since candidates hold very many."""
+    """The all-reduce of `group`, cached because candidates hold very many of them."""
     return AllReduce(group, algorithm, compressor)
 
 
@@ -48,28 +48,27 @@ def kind_of(synchronizer: Synchronizer) -> str:
 
 
 def stands_for_whole(synchronizer: Synchronizer) -> bool:
-    """Whether the synchronizer can hold only a whole variable, none that is cut."""
+    """Whether the synchronizer needs a variable that is not cut."""
     return isinstance(synchronizer.compressor, SufficientFactors)
 
 
 @final
 @dataclass(frozen=True)
 class Domain:
-    """What one variable may be given.
-
-    `cuts` (None is whole) are in order of shards, then axis; `servers` in the cluster's order, with each local copy and
-    compressor; `reductions`, the all-reduces, differ in algorithm and compressor and all have group 0. No option is
-    there twice. Each shard takes one of `servers` or `reductions`; see `Rule` for `mixed_shards`.
-    """
+    """The options of a variable, all different. Each shard takes one of `servers` or `reductions`."""
 
     variable: Variable
     cuts: tuple[Partition | None, ...]
+    """Cuts in order of shards, then axis; None leaves the variable whole."""
     servers: tuple[ParameterServer, ...]
+    """Servers in the cluster's order, in every combination with local copies and compressors."""
     reductions: tuple[AllReduce, ...]
+    """All-reduces that differ in algorithm or compressor; all have group 0."""
     mixed_shards: bool
+    """As in `Rule`."""
 
     @property
-    def reduced(self) -> bool:
+    def offers_all_reduce(self) -> bool:
         return bool(self.reductions)
 
     @cached_property
@@ -86,13 +85,13 @@ class Domain:
 
     @cached_property
     def compressors(self) -> tuple[Compressor | None, ...]:
-        """Every compressor that some shard may have."""
+        """Every compressor on offer."""
         shards: tuple[Synchronizer, ...] = (*self.servers, *self.reductions)
-        return tuple(dict.fromkeys(each.compressor for each in shards))
+        return tuple(dict.fromkeys(shard.compressor for shard in shards))
 
     @cached_property
     def gradient_bytes(self) -> float:
-        """Bytes of one replica's gradient in a step; a sparse one counts its touched rows."""
+        """Bytes of one replica's gradient in a step; a sparse gradient counts the touched rows only."""
         return float(self.variable.gradient_bytes)
 
     def bucket_kind(self, shard: AllReduce) -> BucketKind:
@@ -109,45 +108,47 @@ class Domain:
     def on(
         self, device: str, local_copy: bool, compressor: Compressor | None = None, whole: bool = True
     ) -> ParameterServer:
-        """The server on `device` (one of `devices`), with a local copy and compressor as asked where that is offered.
+        """The server on `device` (one of `devices`), with the wanted local copy and compressor if these are offered.
 
-        `whole` tells that the variable is not cut.
+        `whole`: the variable is not cut.
         """
         choices = self._by_device[device]
         for wish in ((local_copy, compressor), (local_copy, None), (not local_copy, compressor)):
-            found = choices.get(wish)
-            if found and (whole or not stands_for_whole(found)):
-                return found
-        return next(each for each in choices.values() if whole or not stands_for_whole(each))
+            server = choices.get(wish)
+            if server and (whole or not stands_for_whole(server)):
+                return server
+        return next(server for server in choices.values() if whole or not stands_for_whole(server))
 
     def reducing(
         self, group: int, algorithm: str = "ring", compressor: Compressor | None = None, whole: bool = True
     ) -> AllReduce:
-        """The all-reduce of `group`, with algorithm and compressor as asked where that is offered, else the first."""
+        """The all-reduce of `group`, with the wanted algorithm and compressor if offered, else the first offered."""
         if not whole and compressor is not None and isinstance(compressor, SufficientFactors):
             compressor = None
         if compressor not in self._algorithms:
-            compressor = next(each for each in self._algorithms if whole or not isinstance(each, SufficientFactors))
+            compressor = next(
+                option for option in self._algorithms if whole or not isinstance(option, SufficientFactors)
+            )
         offered = self._algorithms[compressor]
         return all_reduce(group, algorithm if algorithm in offered else offered[0], compressor)
 
     def servers_for(self, cut: Partition | None) -> tuple[ParameterServer, ...]:
-        return tuple(each for each in self.servers if cut is None or not stands_for_whole(each))
+        return tuple(server for server in self.servers if cut is None or not stands_for_whole(server))
 
     def reductions_for(self, cut: Partition | None) -> tuple[AllReduce, ...]:
-        return tuple(each for each in self.reductions if cut is None or not stands_for_whole(each))
+        return tuple(shard for shard in self.reductions if cut is None or not stands_for_whole(shard))
 
-    def why_not(self, each: VariableStrategy) -> str | None:
-        """The first reason why `each` is none of the decisions offered, apart from its groups and staleness."""
-        name = each.variable
-        if each.partition not in self.cuts:
+    def why_not(self, decision: VariableStrategy) -> str | None:
+        """The first reason why `decision` is not offered, except groups and staleness; None if it is offered."""
+        name = decision.variable
+        if decision.partition not in self.cuts:
             offered = ", ".join(cut_text(cut) for cut in self.cuts)
-            return f"Variable {name!r} is {cut_text(each.partition)}; the space offers: {offered}."
-        for shard in each.distinct:
+            return f"Variable {name!r} is {cut_text(decision.partition)}; the space offers: {offered}."
+        for shard in decision.distinct:
             if shard.compressor not in self.compressors:
                 offered = ", ".join(compressor_text(compressor) for compressor in self.compressors)
                 return f"Variable {name!r} is sent {compressor_text(shard.compressor)}; the space offers: {offered}."
-            if each.partition and stands_for_whole(shard):
+            if decision.partition and stands_for_whole(shard):
                 return f"Variable {name!r} is cut, but sufficient factors stand for a whole matrix."
             if isinstance(shard, AllReduce):
                 if self.reductions and shard.algorithm not in self.algorithms(shard.compressor):
@@ -155,9 +156,9 @@ class Domain:
                     return f"Variable {name!r} is all-reduced by {reduction_text(shard)}; the space offers: {offered}."
             elif not self._offers(shard):
                 return f"Variable {name!r} is on {server_text(shard)}; the space offers: {self._servers_text}."
-        if each.reductions and not self.reductions:
+        if decision.reductions and not self.reductions:
             return f"Variable {name!r} is all-reduced; the space offers it parameter servers only."
-        if each.reductions and each.servers and not self.mixed_shards:
+        if decision.reductions and decision.servers and not self.mixed_shards:
             return f"Variable {name!r} mixes servers and all-reduce; the space gives its shards one kind."
         return None
 
@@ -166,14 +167,14 @@ class Domain:
 
     @cached_property
     def _bucket_kinds(self) -> dict[tuple[str, Compressor | None], BucketKind]:
-        """Kinds of buckets, filled in as they are asked for: strategies from outside have others than those offered."""
+        """A cache, filled on demand because strategies from outside can have kinds that are not offered."""
         return {}
 
     @cached_property
     def _algorithms(self) -> dict[Compressor | None, tuple[str, ...]]:
         table: dict[Compressor | None, tuple[str, ...]] = {}
-        for each in self.reductions:
-            table[each.compressor] = (*table.get(each.compressor, ()), each.algorithm)
+        for shard in self.reductions:
+            table[shard.compressor] = (*table.get(shard.compressor, ()), shard.algorithm)
         return table
 
     @cached_property

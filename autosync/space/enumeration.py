@@ -1,4 +1,4 @@
-"""The enumeration of a small space: its strategies, one by one."""
+"""Enumerates the strategies of a small space."""
 
 from collections.abc import Iterator
 from typing import TypeAlias
@@ -9,11 +9,11 @@ from autosync.space.staleness import can_be_stale, with_staleness
 from autosync.spec import AllReduce, ParameterServer, Synchronizer, VariableStrategy
 
 _Used: TypeAlias = dict[BucketKind, int]
-"""How many buckets of each kind are taken already."""
+"""Number of buckets in use, by kind."""
 
 
 def all_drafts(domains: Domains) -> Iterator[Draft]:
-    """Every strategy once, as a draft; `count_strategies` of them."""
+    """Yield every strategy once, as a draft; there are `count_strategies` of them."""
     numbering = _Numbering(domains)
     for draft in _drafts_from(domains, numbering, 0, {}):
         yield draft
@@ -22,7 +22,7 @@ def all_drafts(domains: Domains) -> Iterator[Draft]:
 
 
 class _Numbering:
-    """Groups for buckets: kinds take turns, so that no two share a number."""
+    """Assigns group numbers to buckets. Kinds are interleaved, so that no two buckets share a number."""
 
     def __init__(self, domains: Domains) -> None:
         kinds = [domain.bucket_kind(shard) for domain in domains.each for shard in domain.reductions]
@@ -33,30 +33,30 @@ class _Numbering:
 
 
 def _drafts_from(domains: Domains, numbering: _Numbering, index: int, used: _Used) -> Iterator[Draft]:
-    """Decisions for the variables from `index` on."""
+    """Yield all decisions for the variables from `index` on."""
     if index == len(domains.each):
         yield []
         return
-    for each, then_used in _decisions(domains, numbering, domains.each[index], used):
+    for decision, then_used in _decisions(domains, numbering, domains.each[index], used):
         for rest in _drafts_from(domains, numbering, index + 1, then_used):
-            yield [each, *rest]
+            yield [decision, *rest]
 
 
 def _decisions(
     domains: Domains, numbering: _Numbering, domain: Domain, used: _Used
 ) -> Iterator[tuple[VariableStrategy, _Used]]:
-    """Every decision for one variable, with the buckets then in use."""
+    """Yield every decision for one variable, with the buckets in use afterwards."""
     for cut in domain.cuts:
         servers = domain.servers_for(cut)
         kinds = tuple(domain.bucket_kind(shard) for shard in domain.reductions_for(cut))
-        for some, others in [(servers, kinds)] if domain.mixed_shards else [(servers, ()), ((), kinds)]:
-            offer = _Offer(some, others, domains.max_buckets, numbering)
-            for shards, then_used in offer.fillings(cut.shards if cut else 1, used):
+        for some_servers, some_kinds in [(servers, kinds)] if domain.mixed_shards else [(servers, ()), ((), kinds)]:
+            options = _ShardOptions(some_servers, some_kinds, domains.max_buckets, numbering)
+            for shards, then_used in options.fillings(cut.shards if cut else 1, used):
                 yield VariableStrategy(domain.variable.name, shards, cut), then_used
 
 
-class _Offer:
-    """What each shard of a variable may take."""
+class _ShardOptions:
+    """The servers and bucket kinds that every shard of a variable can use."""
 
     def __init__(
         self,
@@ -71,7 +71,8 @@ class _Offer:
         self._numbering = numbering
 
     def fillings(self, count: int, used: _Used) -> Iterator[tuple[tuple[Synchronizer, ...], _Used]]:
-        """Ways to synchronize `count` shards; only the next new bucket may be opened, so that none is met twice."""
+        """Yield all ways to synchronize `count` shards. A new bucket always gets the next number, because otherwise the
+        same strategy would appear several times."""
         if count == 0:
             yield (), used
             return

@@ -1,4 +1,4 @@
-"""A menu of disciplines: what a race to a target offers, under the circumstances of a cluster."""
+"""Menus of disciplines that a race to a target offers on a given cluster."""
 
 from __future__ import annotations
 
@@ -7,21 +7,34 @@ from dataclasses import dataclass
 from typing import TypeAlias, final
 
 from autosync.errors import SpaceError
-from autosync.spec import PLAIN, BlockMomentum, CutOff, Discipline, Elastic, Fidelity, Loads, Probed, Rhythm, Transport
+from autosync.spec import (
+    PLAIN,
+    BlockMomentum,
+    CutOff,
+    Discipline,
+    Elastic,
+    Fidelity,
+    Loads,
+    Probed,
+    Rhythm,
+    TopKTransport,
+)
 
 GRAVAC_RATIOS = (1.0, 0.1, 0.05, 0.025, 0.00625, 0.001)
-"""GraVAC's candidates, 10 to 1000 times less, and all of the gradient for where none holds enough of it."""
+"""GraVAC's candidate ratios, 1/10 to 1/1000, and 1 for the case that none of them keeps enough of the gradient."""
 
 AR_TOPK_RATIOS = (0.1, 0.033, 0.011, 0.004, 0.001)
-"""Those that AR-Topk's controller chooses among."""
+"""The ratios that AR-Topk's controller chooses from."""
 
-AR_TOPK_WAYS = Transport("own"), Transport("star", "ring"), Transport("star", "tree")
+AR_TOPK_WAYS = TopKTransport("own"), TopKTransport("star", "ring"), TopKTransport("star", "tree")
 
 
 @dataclass(frozen=True)
 class Circumstances:
-    """Where training takes place: on so many `replicas`, of whose links something was `probed`; `streams` are the
-    examples a second that come to each replica, where they come in streams.
+    """The cluster that a menu is offered on.
+
+    `probed` are measurements of its slowest link. `streams` are the examples per second that arrive at each replica;
+    empty if examples do not arrive in streams.
     """
 
     replicas: int
@@ -30,93 +43,94 @@ class Circumstances:
 
 
 @dataclass(frozen=True)
-class Offer:
-    """A discipline under a name, with the settings of its `source`.
-
-    With `keeps` every dense gradient that is all-reduced is compressed by top-k, which keeps this share of it. With
-    `workers` only so many replicas train: those without which a step takes longest.
-    """
+class OfferedDiscipline:
+    """A named discipline with the settings of its source."""
 
     name: str
     source: str
+    """The publication, and the settings that are used."""
     discipline: Discipline = PLAIN
     keeps: float | None = None
+    """Ratio of top-k, which compresses every dense gradient that is all-reduced; None for no compression."""
     workers: int | None = None
+    """Number of replicas that train: the ones without which a step would take longest. None for all."""
 
 
-Found: TypeAlias = Callable[[Circumstances], Discipline | None]
-"""The discipline under given circumstances; None where it is none."""
+DisciplineRule: TypeAlias = Callable[[Circumstances], Discipline | None]
+"""Returns the discipline for the given circumstances, or None if it is not applicable."""
 
 
 @dataclass(frozen=True)
-class Entry:
-    """What a menu offers: as of `Offer`, or what is `found` under the circumstances; `leaves` replicas out, if any are
-    left then.
-    """
+class MenuEntry:
+    """A discipline on a menu, which may depend on the circumstances."""
 
     name: str
     source: str
-    found: Discipline | Found = PLAIN
+    """As in `Offer`."""
+    discipline: Discipline | DisciplineRule = PLAIN
+    """The discipline, or a function of the circumstances that returns it."""
     keeps: float | None = None
+    """As in `Offer`."""
     leaves: int = 0
+    """Number of replicas that do not train."""
 
-    def of(self, around: Circumstances) -> Offer | None:
-        """What it offers; None for nothing."""
-        discipline = self.found if isinstance(self.found, Discipline) else self.found(around)
+    def of(self, around: Circumstances) -> OfferedDiscipline | None:
+        """The offer under these circumstances; None if the discipline is not applicable or no replica would train."""
+        discipline = self.discipline if isinstance(self.discipline, Discipline) else self.discipline(around)
         if discipline is None or self.leaves >= around.replicas:
             return None
         workers = around.replicas - self.leaves if self.leaves else None
-        return Offer(self.name, self.source, discipline, self.keeps, workers)
+        return OfferedDiscipline(self.name, self.source, discipline, self.keeps, workers)
 
 
 @final
 @dataclass(frozen=True)
 class Menu:
-    """What there is to choose from. `description` is one line for a person."""
+    """A set of disciplines to choose from. `description` is one line for people."""
 
     name: str
     description: str
-    entries: tuple[Entry, ...]
+    entries: tuple[MenuEntry, ...]
 
     def __post_init__(self) -> None:
-        names = [each.name for each in self.entries]
+        names = [entry.name for entry in self.entries]
         if twice := next((name for name in names if names.count(name) > 1), None):
-            raise SpaceError(f"Menu {self.name!r} offers {twice!r} twice; give each a name of its own.")
+            raise SpaceError(f"Menu {self.name!r} offers {twice!r} twice; give each entry its own name.")
 
-    def of(self, around: Circumstances) -> tuple[Offer, ...]:
-        """What is offered under these circumstances."""
-        return tuple(offer for each in self.entries if (offer := each.of(around)) is not None)
+    def of(self, around: Circumstances) -> tuple[OfferedDiscipline, ...]:
+        """The offers under these circumstances."""
+        return tuple(offer for entry in self.entries if (offer := entry.of(around)) is not None)
 
 
 def backup_workers(count: int, around: Circumstances) -> Discipline | None:
-    """A step does not wait for the last `count`."""
+    """The cut-off with which a step does not wait for the last `count` replicas; None if under two would remain."""
     return Discipline(waits=CutOff(around.replicas - count)) if around.replicas > count + 1 else None
 
 
 def block_momentum(steps: int, around: Circumstances) -> Discipline:
-    """A meeting every so many steps, with momentum 1 - 1 / n."""
+    """A meeting every `steps` steps, with block momentum 1 - 1 / n on n replicas."""
     return Discipline(Rhythm(steps, block=BlockMomentum(1 - 1 / around.replicas)))
 
 
 def elastic(steps: int, beta: float, around: Circumstances) -> Discipline:
-    """An elastic meeting every so many steps, with pulls of `beta` together."""
+    """An elastic meeting every `steps` steps, with pulls that sum to `beta` over replicas."""
     return Discipline(Rhythm(steps, elastic=Elastic(beta / around.replicas)))
 
 
 def by_formula(
-    ratios: tuple[float, ...], ways: tuple[Transport, ...], time_weight: float | None, around: Circumstances
+    ratios: tuple[float, ...], ways: tuple[TopKTransport, ...], time_weight: float | None, around: Circumstances
 ) -> Discipline:
-    """AR-Topk's formulas choose among `ways`; with a `time_weight` its controller chooses among `ratios`."""
+    """A fidelity whose transport AR-Topk's formulas choose from `ways`; with `time_weight`, also the ratio."""
     return Discipline(fidelity=Fidelity(ratios, 1, transports=ways, probed=around.probed, time_weight=time_weight))
 
 
 def equal_loads(dead_band: float | None, times: float, around: Circumstances) -> Discipline:
-    """Steps of `times` the examples, equal for all, or at first and then by their times outside of a `dead_band`."""
+    """Loads of steps with `times` the examples: equal for all replicas, or only at first if `dead_band` is stated."""
     return Discipline(loads=Loads((1.0,) * around.replicas, dead_band, times=times))
 
 
-def streamed_loads(around: Circumstances) -> Discipline | None:
-    """Examples as they come to each replica."""
+def loads_of_streams(around: Circumstances) -> Discipline | None:
+    """Loads in proportion to the examples that arrive at each replica; None without a stream at every replica."""
     if len(around.streams) != around.replicas:
         return None
-    return Discipline(loads=Loads(tuple(each / max(around.streams) for each in around.streams)))
+    return Discipline(loads=Loads(tuple(rate / max(around.streams) for rate in around.streams)))

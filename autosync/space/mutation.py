@@ -9,7 +9,8 @@ from autosync.space.domain import Draft
 from autosync.space.domains import Domains
 
 Move: TypeAlias = Callable[[Domains, Draft, random.Random], Draft | None]
-"""Gives a changed draft, or None where it does not apply. It may leave too many buckets; see `within_limits`."""
+"""Returns a changed draft, or None if the move does not apply. The draft may hold too many buckets; see
+`within_limits`."""
 
 MOVES: tuple[Move, ...] = (
     variable_moves.flip_one,
@@ -47,11 +48,11 @@ FOLLOWS_FROM: Mapping[Move, str] = {
     exchange_moves.compress_alike: "common_decisions",
     exchange_moves.compress_big: "common_decisions",
 }
-"""Moves that are nothing but a rule of `KNOWLEDGE` at work, each with the name of that rule."""
+"""Moves that only apply a rule of `KNOWLEDGE`, with the name of the rule. Without the rule, the move is not made."""
 
 
-def moved(domains: Domains, draft: Draft, rng: random.Random) -> Draft:
-    """The draft after one random move that applies; unchanged where none does."""
+def random_move(domains: Domains, draft: Draft, rng: random.Random) -> Draft:
+    """The draft after a random move that applies; unchanged if none applies."""
     for move in rng.sample(MOVES, len(MOVES)):
         rule = FOLLOWS_FROM.get(move)
         if rule is not None and rule not in domains.knowledge:
@@ -62,8 +63,8 @@ def moved(domains: Domains, draft: Draft, rng: random.Random) -> Draft:
     return draft
 
 
-def perturbed(domains: Domains, draft: Draft, rng: random.Random) -> Draft:
-    """The draft after one move, or now and then two or three."""
+def mutate_draft(domains: Domains, draft: Draft, rng: random.Random) -> Draft:
+    """The draft after one move, sometimes two or three."""
     for _ in range(rng.choice((1, 1, 1, 2, 2, 3))):
-        draft = moved(domains, draft, rng)
+        draft = random_move(domains, draft, rng)
     return draft

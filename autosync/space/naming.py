@@ -1,4 +1,4 @@
-"""Decisions by name, for the sentences that say why a strategy lies outside a space."""
+"""Names of decisions, for the sentences that explain why a strategy lies outside a space."""
 
 from autosync.spec import AllReduce, Compressor, ParameterServer, Partition
 

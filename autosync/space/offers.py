@@ -1,9 +1,9 @@
-"""The servers, all-reduce algorithms and compressors of a rule that a variable is offered on a cluster."""
+"""The servers, all-reduce algorithms and compressors that a rule offers to a variable on a cluster."""
 
 import math
 from functools import lru_cache
 
-from autosync.layout.all_reduce import laid_out
+from autosync.layout.all_reduce import layout_of
 from autosync.layout.all_reduce.collective import on_gpus
 from autosync.layout.all_reduce.hierarchical import nodes_share_replicas
 from autosync.space.domain import all_reduce
@@ -22,13 +22,13 @@ from autosync.spec import (
 )
 
 
-def offered_servers(rule: Rule, variable: Variable, cluster: ClusterSpec) -> tuple[ParameterServer, ...]:
-    """Every device with each local copy and compressor that can make a difference; empty without servers."""
+def server_options(rule: Rule, variable: Variable, cluster: ClusterSpec) -> tuple[ParameterServer, ...]:
+    """Every combination of device, local copy and compressor that can make a difference; empty without servers."""
     if rule.servers is None:
         return ()
     useful = not variable.sparse and nodes_share_replicas(cluster)
     copies = tuple(dict.fromkeys(rule.servers.local_copy)) if useful else (False,)
-    compressors = [each for each in _fitting(rule, variable) if _worth_pushing(each, variable)] or [None]
+    compressors = [option for option in _fitting(rule, variable) if _worth_pushing(option, variable)] or [None]
     return _servers(tuple(rule.servers.devices(cluster)), copies, tuple(compressors))
 
 
@@ -36,7 +36,7 @@ def offered_servers(rule: Rule, variable: Variable, cluster: ClusterSpec) -> tup
 def _servers(
     devices: tuple[str, ...], copies: tuple[bool, ...], compressors: tuple[Compressor | None, ...]
 ) -> tuple[ParameterServer, ...]:
-    """Kept, as most variables have them in common, and there may be thousands."""
+    """Servers by device, copy and compressor; cached because most variables share these, maybe thousands."""
     return tuple(
         ParameterServer(device, copy, compressor=compressor)
         for device in devices
@@ -45,32 +45,34 @@ def _servers(
     )
 
 
-def offered_reductions(rule: Rule, variable: Variable, cluster: ClusterSpec) -> tuple[AllReduce, ...]:
-    """Every algorithm with every compressor, in group 0; compressors that gather come with `ring` alone."""
+def reduction_options(rule: Rule, variable: Variable, cluster: ClusterSpec) -> tuple[AllReduce, ...]:
+    """Every algorithm with every compressor, in group 0; compressors that gather are offered with `ring` only."""
     if not rule.all_reduce:
         return ()
-    compressors = [each for each in _fitting(rule, variable) if _worth_gathering(each, variable, cluster)] or [None]
-    found: dict[AllReduce, None] = {}
+    compressors = [option for option in _fitting(rule, variable) if _worth_gathering(option, variable, cluster)] or [
+        None
+    ]
+    reductions: dict[AllReduce, None] = {}
     for compressor in compressors:
         for algorithm in _differing(rule.algorithms, rule.gpu_algorithms, cluster):
             wanted = all_reduce(0, algorithm, compressor)
             if wanted.is_collective and wanted.is_scaled:
                 continue
             gathers = variable.sparse or wanted.gathers
-            found[all_reduce(0, "ring", compressor) if gathers else wanted] = None
-    return tuple(found)
+            reductions[all_reduce(0, "ring", compressor) if gathers else wanted] = None
+    return tuple(reductions)
 
 
 @lru_cache(maxsize=64)
 def _differing(algorithms: tuple[str, ...], gpu_algorithms: tuple[str, ...], cluster: ClusterSpec) -> tuple[str, ...]:
     """The algorithms that differ from each other on this cluster."""
     offered = (*algorithms, *(gpu_algorithms if on_gpus(cluster) else ()))
-    return tuple(name for name in dict.fromkeys(offered) if laid_out(name).differs(cluster)) or ("ring",)
+    return tuple(name for name in dict.fromkeys(offered) if layout_of(name).differs(cluster)) or ("ring",)
 
 
 def _fitting(rule: Rule, variable: Variable) -> list[Compressor | None]:
-    """The rule's compressors that can hold for the variable."""
-    return [each for each in dict.fromkeys(rule.compressors) if each is None or _fits(each, variable)]
+    """The rule's compressors that the variable can use."""
+    return [option for option in dict.fromkeys(rule.compressors) if option is None or _fits(option, variable)]
 
 
 def _fits(compressor: Compressor, variable: Variable) -> bool:
@@ -82,7 +84,7 @@ def _fits(compressor: Compressor, variable: Variable) -> bool:
 
 
 def _worth_pushing(compressor: Compressor | None, variable: Variable) -> bool:
-    """Whether a server is sent less for it; it takes top-k with each replica's own indices only."""
+    """Whether `compressor` reduces the bytes sent to a server. Servers accept top-k with *own* indices only."""
     if isinstance(compressor, TopK):
         return compressor.indices == "own"
     if isinstance(compressor, PowerSGD):
@@ -91,10 +93,10 @@ def _worth_pushing(compressor: Compressor | None, variable: Variable) -> bool:
 
 
 def _worth_gathering(compressor: Compressor | None, variable: Variable, cluster: ClusterSpec) -> bool:
-    """Whether the busiest device sends and receives no more for it than in a ring, or with servers that it is one of.
+    """Whether, with `compressor`, the busiest device has no more traffic than in a ring or as one of the servers.
 
-    It is W - 1 pairs of factors each way against 2 (W - 1) / W of the gradient each way, or (W + S - 2) / S of it
-    (Poseidon).
+    With W replicas and S servers, factors take W - 1 pairs each way; a ring takes 2 (W - 1) / W of the gradient each
+    way, servers (W + S - 2) / S of the gradient (Poseidon).
     """
     if not isinstance(compressor, SufficientFactors):
         return True

@@ -1,4 +1,4 @@
-"""Moves on the decisions that keep one resource busy: what it carries goes elsewhere, or gets there in another way."""
+"""Moves that take load off a busy resource: traffic moves to another place, or is sent in another way."""
 
 import random
 from collections.abc import Collection, Mapping, Sequence
@@ -7,18 +7,29 @@ from autosync.space.buckets import buckets_of
 from autosync.space.domain import Draft, kind_of
 from autosync.space.domains import Domains
 from autosync.space.exchange_moves import with_other_algorithm
-from autosync.space.placement import on_other, replaced, server_loads
-from autosync.space.variable_moves import flipped, recut
+from autosync.space.placement import on_other, replace_server, server_loads
+from autosync.space.variable_moves import flip, recut
 from autosync.spec import ParameterServer
 
 MOST_TOGETHER = 8
-"""The most variables that one move decides anew."""
+"""The most variables that one move changes."""
+
+LEAST_URGENCY = 0.05
+"""Every variable of a busy resource can be drawn, also if all of its exchange can be hidden."""
 
 
-def relieved(
+def weigh_by_urgency(domains: Domains, shares: Mapping[int, float]) -> dict[int, float]:
+    """The `shares` of variables (by index), weighted by how little of each exchange an overlapped step can hide.
+
+    A gradient that is ready late, of a variable that is read early, travels while the next forward pass waits.
+    """
+    return {index: share * max(domains.urgencies[index], LEAST_URGENCY) for index, share in shares.items()}
+
+
+def relieve(
     domains: Domains, draft: Draft, shares: Mapping[int, float], busy: Collection[str], rng: random.Random
 ) -> Draft | None:
-    """Make one move on variables drawn by their `shares` (by index) of a busy resource; None where none applies.
+    """Make one move on variables drawn by their `shares` (by index) of a busy resource; None if no move applies.
 
     `busy` are the servers that load the resource. The move may leave too many buckets; see `within_limits`.
     """
@@ -43,35 +54,35 @@ def relieved(
 def _elsewhere(
     domains: Domains, draft: Draft, chosen: Sequence[int], busy: Collection[str], rng: random.Random
 ) -> Draft | None:
-    """A shard of each chosen variable on a busy server goes to the least loaded of the others."""
+    """For each chosen variable, a shard on a busy server moves to the least loaded server that is not busy."""
     loads = server_loads(domains, draft)
     result = list(draft)
     for index in chosen:
-        domain, each = domains.each[index], result[index]
+        domain, decision = domains.each[index], result[index]
         free = [device for device in domain.devices if device not in busy]
         movable = [
             (number, shard)
-            for number, shard in enumerate(each.shards)
+            for number, shard in enumerate(decision.shards)
             if isinstance(shard, ParameterServer) and shard.device in busy
         ]
         if not free or not movable:
             continue
         number, shard = rng.choice(movable)
-        least, part = min(loads[device] for device in free), domain.gradient_bytes / len(each.shards)
+        least, part = min(loads[device] for device in free), domain.gradient_bytes / len(decision.shards)
         device = rng.choice([device for device in free if loads[device] == least])
         loads[device] += part
         loads[shard.device] -= part
-        result[index] = replaced(each, number, on_other(domain, shard, device))
+        result[index] = replace_server(decision, number, on_other(domain, shard, device))
     return result
 
 
 def _of_other_kind(domains: Domains, draft: Draft, chosen: Sequence[int], rng: random.Random) -> Draft | None:
-    """Those of the chosen variables that are of one kind change between servers and all-reduce."""
+    """The chosen variables that have the first one's kind change between servers and all-reduce."""
     able = [index for index in chosen if index in domains.choosable]
     if not able:
         return None
     kind = kind_of(draft[able[0]].shards[0])
-    return flipped(domains, draft, [index for index in able if kind_of(draft[index].shards[0]) == kind], rng)
+    return flip(domains, draft, [index for index in able if kind_of(draft[index].shards[0]) == kind], rng)
 
 
 def _cut_otherwise(domains: Domains, draft: Draft, chosen: Sequence[int], rng: random.Random) -> Draft | None:
@@ -80,7 +91,7 @@ def _cut_otherwise(domains: Domains, draft: Draft, chosen: Sequence[int], rng: r
 
 
 def _by_other_algorithm(domains: Domains, draft: Draft, chosen: Sequence[int], rng: random.Random) -> Draft | None:
-    """One bucket that holds some of the chosen variables is reduced by another algorithm."""
+    """A bucket that holds some of the chosen variables is reduced by another algorithm."""
     if not domains.several_algorithms:
         return None
     wanted = frozenset(chosen)

@@ -1,4 +1,4 @@
-"""The words a search space is declared in: which variables a rule decides, and what it offers them."""
+"""The declarative language of search spaces: rules, the variables they match, and the options they offer."""
 
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -8,7 +8,7 @@ from autosync.errors import SpaceError
 from autosync.spec import ALGORITHMS, ClusterSpec, Compressor, SufficientFactors, Variable
 
 LOSSLESS: tuple[Compressor | None, ...] = (None, SufficientFactors())
-"""No compressor, which leaves gradients as they are, and the one that loses nothing."""
+"""No compressor, and the only compressor that is exact."""
 
 PLACEMENTS = ("all", "one_per_node", "first")
 AXES = ("first", "every")
@@ -16,8 +16,8 @@ AXES = ("first", "every")
 
 @final
 @dataclass(frozen=True)
-class Where:
-    """The variables for which all that is stated holds; `Where()` is every variable.
+class VariableFilter:
+    """Matches the variables that satisfy all stated conditions; `VariableFilter()` matches every variable.
 
     `over_bytes` and `under_bytes` are strict. `named` holds shell patterns (`*/bias`); one must match.
     """
@@ -29,7 +29,7 @@ class Where:
 
     def __post_init__(self) -> None:
         if isinstance(self.named, str):
-            raise SpaceError(f"Where(named=...) takes a tuple of patterns; write ({self.named!r},).")
+            raise SpaceError(f"VariableFilter(named=...) takes a tuple of patterns; write ({self.named!r},).")
 
     def holds(self, variable: Variable) -> bool:
         return (
@@ -40,13 +40,13 @@ class Where:
         )
 
 
-EVERYTHING = Where()
+EVERYTHING = VariableFilter()
 
 
 @final
 @dataclass(frozen=True)
 class PerServer:
-    """A count of shards: as many as there are servers in the cluster, times `times`."""
+    """A count of shards: the number of servers in the cluster, times `times`."""
 
     times: int = 1
 
@@ -58,7 +58,7 @@ class PerServer:
 @final
 @dataclass(frozen=True)
 class PartBytes:
-    """A count of shards: as many as it takes for none to be over `limit` bytes, give or take a row."""
+    """A count of shards: the smallest with which shards have at most `limit` bytes, up to rounding by a row."""
 
     limit: int
 
@@ -75,10 +75,10 @@ ShardCount: TypeAlias = int | PerServer | PartBytes
 class Cut:
     """The numbers of shards that a variable may be cut into, and the axes to cut along.
 
-    A count of 1 leaves it whole. Each count is clipped to the axis and to shards of at least `min_shard_bytes`, so a
-    variable that is too small stays whole. Axes are `"first"`, or `"every"` (a sparse variable is only ever cut along
-    axis 0). Counts come from bytes and servers, never from divisors: shards may be uneven, so a prime number of rows is
-    cut like any other.
+    A count of 1 leaves the variable whole. Each count is clipped to the axis and to shards of at least
+    `min_shard_bytes`, so a variable that is too small stays whole. Axes are `"first"`, or `"every"` (a sparse variable
+    is cut along axis 0 only). Counts depend on bytes and servers, not on divisors: shards may be uneven, so a prime
+    number of rows is cut like any other.
     """
 
     counts: tuple[ShardCount, ...] = (1,)
@@ -97,11 +97,11 @@ class Cut:
 @final
 @dataclass(frozen=True)
 class Servers:
-    """The devices that parameter servers may be on, and whether other nodes may keep a local copy.
+    """The devices that can be parameter servers, and whether other nodes may keep local copies.
 
     `placement` is `"all"` server devices, `"one_per_node"` (each node's first), `"first"` (the cluster's first), or a
-    tuple of device names. A local copy is offered where it can make a difference: to dense variables, on clusters with
-    several nodes of which one has several replicas.
+    tuple of device names. Local copies are offered if they can make a difference: to dense variables, on clusters with
+    several nodes and a node with several replicas.
     """
 
     placement: Literal["all", "one_per_node", "first"] | tuple[str, ...] = "all"
@@ -117,45 +117,43 @@ class Servers:
             raise SpaceError("Servers(...) needs at least one device and one choice of local_copy; leave none empty.")
 
     def devices(self, cluster: ClusterSpec) -> tuple[str, ...]:
-        """Names of the devices on `cluster`, in its order. Raises `SpaceError` for a device it does not have."""
-        there = tuple(str(device) for device in cluster.server_devices)
+        """Names of the devices, in the order of `cluster`. Raises `SpaceError` if `cluster` lacks a stated device."""
+        available = tuple(str(device) for device in cluster.server_devices)
         if self.placement == "all":
-            return there
+            return available
         if self.placement == "one_per_node":
             return tuple(str(node.cpu_devices[0]) for node in cluster.nodes)
         if self.placement == "first":
-            return there[:1]
+            return available[:1]
         for name in self.placement:
-            if name not in there:
+            if name not in available:
                 raise SpaceError(
-                    f"The space puts parameters on {name!r}, which this cluster lacks. Servers: {', '.join(there)}."
+                    f"The space puts parameters on {name!r}, which this cluster lacks. Servers: {', '.join(available)}."
                 )
-        return tuple(name for name in there if name in self.placement)
+        return tuple(name for name in available if name in self.placement)
 
 
 @final
 @dataclass(frozen=True)
 class Rule:
-    """Offers the variables of `where` parameter servers, an all-reduce or either, whole or cut.
+    """Offers parameter servers, all-reduce or both to the variables that `where` matches, whole or cut."""
 
-    With `mixed_shards`, shards of one variable may differ in kind (one on a server, another all-reduced); without,
-    they are all on servers or all all-reduced. Servers, local copies and buckets are chosen per shard either way.
-
-    `algorithms` are those of all-reduces, offered where they can make a difference (`autosync/layout/all_reduce`);
-    `gpu_algorithms` are offered too if every replica runs on a GPU.
-    `compressors` say how gradients may be sent, on servers and all-reduced alike; None is as they are. Those that
-    cannot hold for a variable or an algorithm, or save it no bytes, are left out, and a variable that none of them fits
-    is sent as it is.
-    """
-
-    where: Where = EVERYTHING
+    where: VariableFilter = EVERYTHING
     servers: Servers | None = None
+    """Parameter servers on offer; None for none."""
     all_reduce: bool = False
     cut: Cut = Cut()
     mixed_shards: bool = False
+    """Whether shards of one variable may differ in kind: some on servers, others all-reduced. Servers, local copies and
+    buckets are chosen per shard in any case."""
     algorithms: tuple[str, ...] = ("ring",)
+    """All-reduce algorithms, offered if they can make a difference on the cluster (`autosync/layout/all_reduce`)."""
     compressors: tuple[Compressor | None, ...] = (None,)
+    """Encodings of gradients for servers and all-reduces; None sends gradients unchanged. A compressor is left out for
+    variables and algorithms that cannot use it or save no bytes with it. A variable that no compressor fits is sent
+    unchanged."""
     gpu_algorithms: tuple[str, ...] = ()
+    """Additional algorithms if every replica runs on a GPU."""
 
     def __post_init__(self) -> None:
         if self.servers is None and not self.all_reduce:
@@ -168,5 +166,5 @@ class Rule:
             raise SpaceError(f"Rule(gpu_algorithms) is some of {', '.join(ALGORITHMS)}, not {self.gpu_algorithms}.")
         if not self.compressors or set(self.compressors) == {SufficientFactors()}:
             raise SpaceError(
-                "Rule(compressors) needs one or more that fit any matrix, or None; sufficient factors alone do not."
+                "Rule(compressors) needs None or a compressor that fits any matrix; sufficient factors alone do not."
             )

@@ -1,22 +1,23 @@
-"""How many strategies a bound space holds, counted without listing them.
+"""Counts the strategies of a bound space without listing them.
 
-Notation: b is the most buckets of a kind; P(x) is the number of ways to decide variables were there x buckets to tell
-apart, the product over variables of `_Choices.choices`. Buckets have no names, so decisions that differ by renaming
-buckets of a kind are one. By Burnside's lemma their number is the mean, over the b! renamings, of the decisions each
-leaves as they are; one that fixes i names leaves P(i). There are C(b, i) !(b - i) of those, where !n counts the
-renamings of n buckets that fix none (subfactorial):
+Notation: b is the most buckets of a kind; P(x) is the number of ways to decide all variables with x distinguishable
+buckets, the product over variables of `_Decider.choices`. Buckets have no names, so decisions that differ by renaming
+buckets of a kind are the same. By Burnside's lemma, the number of different decisions is the mean, over the b!
+renamings, of the number of decisions that a renaming leaves unchanged. A renaming that fixes i names leaves P(i)
+decisions unchanged. There are C(b, i) !(b - i) such renamings, where !n (subfactorial) counts the renamings of n
+buckets without a fixed name:
 
     strategies = 1/b! sum_i C(b, i) !(b - i) P(i)
 
-Kinds that the same variables are offered (several algorithms, say) form a class of k kinds, whose fixed names add up:
-the weights of their sums are the k-fold convolution of the weights above. Over several classes the sum is a multiple
-one; where it has over `MOST_TERMS` terms, its largest one stands for it, which is too few by that factor at most.
+Kinds that are offered to the same variables (several algorithms, say) form a class of k kinds, whose fixed names add
+up: the weights of their sums are the k-fold convolution of the weights above. Several classes give a multiple sum. If
+the sum has over `MOST_TERMS` terms, the count is its largest term, which is too small by at most the number of terms.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import TypeAlias
@@ -29,27 +30,39 @@ from autosync.spec import AllReduce, Partition
 MOST_TERMS = 2048
 
 _Choices: TypeAlias = tuple[int, int, int, bool]
-"""A cut: its shards, servers for each, other all-reduces that need no bucket to share, whether shards may mix."""
+"""A cut: its shards, the servers per shard, the all-reduces that share no bucket, and whether shards may mix kinds."""
 
 
 def count_strategies(domains: Domains) -> int:
-    """The number of strategies, renumbered buckets counted once and devices that are alike told apart."""
-    by_look: dict[tuple[str, bool], list[Domain]] = {}
-    for domain in domains.each:
-        by_look.setdefault((domain.variable.dtype, domain.variable.sparse), []).append(domain)
-    fresh = math.prod(_count_look(same, domains.max_buckets) for same in by_look.values())
+    """The number of strategies; renumbered buckets count once, devices that are alike count separately."""
     stale = sum(steps > 0 for steps in domains.staleness)
+    sides = (1 << len(domains.tied)) * (2 if domains.overlap else 1)
+    fresh = _count_fresh(domains.each, domains.max_buckets) * sides
     return fresh + stale * math.prod(_stale_choices(domain) for domain in domains.each)
 
 
+def _count_fresh(each: Iterable[Domain], max_buckets: int) -> int:
+    """The number of strategies without staleness, overlap and rows apart."""
+    by_look: dict[tuple[str, bool], list[Domain]] = {}
+    for domain in each:
+        by_look.setdefault((domain.variable.dtype, domain.variable.sparse), []).append(domain)
+    return math.prod(_count_look(same, max_buckets) for same in by_look.values())
+
+
 def log_choices(domains: Domains) -> list[float]:
-    """The natural logarithm of the number of decisions that each variable has by itself, buckets told apart."""
-    return [math.log(_Decider.alone(domain, domains.max_buckets)) for domain in domains.each]
+    """The natural logarithm of each variable's number of decisions; its buckets are distinguishable."""
+    return [
+        math.log(_Decider.count_alone(domain, domains.max_buckets) * (2 if domain.variable.name in domains.tied else 1))
+        for domain in domains.each
+    ]
 
 
 @dataclass(frozen=True)
 class _Class:
-    """Kinds of buckets that the same variables are offered: `weights[i] / divisor` weighs the decisions fixed by i."""
+    """Kinds of buckets that are offered to the same variables.
+
+    `weights[i] / divisor` is the weight of the decisions with i fixed names.
+    """
 
     members: frozenset[int]
     weights: tuple[int, ...]
@@ -57,28 +70,29 @@ class _Class:
 
 
 def _count_look(same: list[Domain], max_buckets: int) -> int:
-    """Strategies of variables that are all alike sparse and of one dtype."""
-    classes = [_class(members, kinds, same, max_buckets) for members, kinds in _offered_kinds(same).items()]
+    """Number of strategies of variables with one dtype that are all sparse or all dense."""
+    classes = [_class(members, kinds, same, max_buckets) for members, kinds in _kinds_by_members(same).items()]
     deciders = [_Decider.of(domain, index, classes) for index, domain in enumerate(same)]
 
-    def decided(fixed: Sequence[int]) -> int:
-        return math.prod(each.choices(fixed) for each in deciders)
+    def count_decisions(fixed: Sequence[int]) -> int:
+        return math.prod(decider.choices(fixed) for decider in deciders)
 
-    divisor = math.prod(each.divisor for each in classes)
-    if math.prod(len(each.weights) for each in classes) > MOST_TERMS and len(classes) > 1:
-        return _largest_term(classes, decided) // divisor
+    divisor = math.prod(kind_class.divisor for kind_class in classes)
+    if math.prod(len(kind_class.weights) for kind_class in classes) > MOST_TERMS and len(classes) > 1:
+        return _largest_term(classes, count_decisions) // divisor
     terms = (
-        math.prod(each.weights[names] for each, names in zip(classes, fixed, strict=True)) * decided(fixed)
-        for fixed in product(*(range(len(each.weights)) for each in classes))
+        math.prod(kind_class.weights[names] for kind_class, names in zip(classes, fixed, strict=True))
+        * count_decisions(fixed)
+        for fixed in product(*(range(len(kind_class.weights)) for kind_class in classes))
     )
     return sum(terms) // divisor
 
 
-def _offered_kinds(same: list[Domain]) -> dict[frozenset[int], int]:
-    """How many kinds of shared buckets each set of variables, by index, is offered alone."""
+def _kinds_by_members(same: list[Domain]) -> dict[frozenset[int], int]:
+    """For each set of variables (by index), the number of sharable bucket kinds offered to exactly this set."""
     offered: dict[BucketKind, set[int]] = {}
     for index, domain in enumerate(same):
-        for kind in _shared_kinds(domain):
+        for kind in _sharable_kinds(domain):
             offered.setdefault(kind, set()).add(index)
     counts: dict[frozenset[int], int] = {}
     for members in map(frozenset, offered.values()):
@@ -86,7 +100,7 @@ def _offered_kinds(same: list[Domain]) -> dict[frozenset[int], int]:
     return counts
 
 
-def _shared_kinds(domain: Domain) -> list[BucketKind]:
+def _sharable_kinds(domain: Domain) -> list[BucketKind]:
     return [kind for kind in map(domain.bucket_kind, domain.reductions) if kind.alone < 0]
 
 
@@ -94,31 +108,31 @@ def _class(members: frozenset[int], kinds: int, same: list[Domain], max_buckets:
     most_shards = sum(max(_shards(cut) for cut in same[index].cuts) for index in members)
     buckets = min(max_buckets, most_shards)
     subfactorials = _subfactorials(buckets)
-    one = [math.comb(buckets, named) * subfactorials[buckets - named] for named in range(buckets + 1)]
+    single = [math.comb(buckets, named) * subfactorials[buckets - named] for named in range(buckets + 1)]
     weights = [1]
     for _ in range(kinds):
-        weights = _convolved(weights, one)
+        weights = _convolve(weights, single)
     return _Class(members, tuple(weights), math.factorial(buckets) ** kinds)
 
 
 @dataclass(frozen=True)
 class _Decider:
-    """One variable's number of decisions, by how many buckets of each of its classes there are."""
+    """Counts a variable's decisions as a function of the number of buckets in each of its classes."""
 
     classes: tuple[int, ...]
     cuts: tuple[_Choices, ...]
 
     @classmethod
     def of(cls, domain: Domain, index: int, classes: Sequence[_Class]) -> _Decider:
-        own = tuple(number for number, each in enumerate(classes) if index in each.members)
-        return cls(own, tuple(_choices(domain, cut) for cut in domain.cuts))
+        own_classes = tuple(number for number, kind_class in enumerate(classes) if index in kind_class.members)
+        return cls(own_classes, tuple(_choices(domain, cut) for cut in domain.cuts))
 
     @classmethod
-    def alone(cls, domain: Domain, max_buckets: int) -> int:
-        """Decisions on the variable when every kind of bucket that it is offered has `max_buckets`."""
-        kinds = len(_shared_kinds(domain))
-        own = cls(tuple(range(kinds)), tuple(_choices(domain, cut) for cut in domain.cuts))
-        return own.choices([max_buckets] * kinds)
+    def count_alone(cls, domain: Domain, max_buckets: int) -> int:
+        """Number of decisions on the variable if every offered kind has `max_buckets` buckets."""
+        kinds = len(_sharable_kinds(domain))
+        decider = cls(tuple(range(kinds)), tuple(_choices(domain, cut) for cut in domain.cuts))
+        return decider.choices([max_buckets] * kinds)
 
     def choices(self, fixed: Sequence[int]) -> int:
         buckets = sum(fixed[number] for number in self.classes)
@@ -149,25 +163,25 @@ def _shards(cut: Partition | None) -> int:
     return cut.shards if cut else 1
 
 
-def _largest_term(classes: Sequence[_Class], decided: Callable[[Sequence[int]], int]) -> int:
-    """The largest term of the multiple sum, climbed to along one class after the other."""
-    fixed = [len(each.weights) - 1 for each in classes]
+def _largest_term(classes: Sequence[_Class], count_decisions: Callable[[Sequence[int]], int]) -> int:
+    """The largest term of the multiple sum, by coordinate ascent over the classes."""
+    fixed = [len(kind_class.weights) - 1 for kind_class in classes]
 
     def term(number: int, names: int) -> int:
         point = [*fixed[:number], names, *fixed[number + 1 :]]
-        weighed = math.prod(each.weights[at] for each, at in zip(classes, point, strict=True))
-        return weighed * decided(point)
+        weighed = math.prod(kind_class.weights[at] for kind_class, at in zip(classes, point, strict=True))
+        return weighed * count_decisions(point)
 
     best = 0
     for _ in range(2):
-        for number, each in enumerate(classes):
-            fixed[number] = _highest(lambda names, at=number: term(at, names), len(each.weights) - 1)  # type: ignore[misc]
+        for number, kind_class in enumerate(classes):
+            fixed[number] = _highest(lambda names, at=number: term(at, names), len(kind_class.weights) - 1)  # type: ignore[misc]
             best = max(best, term(number, fixed[number]))
     return best
 
 
 def _highest(height: Callable[[int], int], last: int) -> int:
-    """The number from 0 to `last` where `height` is largest: looked for ever more finely around the best so far."""
+    """The number from 0 to `last` with the largest `height`, by a search that refines around the best so far."""
     low, high = 0, last
     while high - low > 8:
         step = (high - low) // 8
@@ -178,11 +192,11 @@ def _highest(height: Callable[[int], int], last: int) -> int:
     return max(range(low, high + 1), key=height)
 
 
-def _convolved(first: Sequence[int], second: Sequence[int]) -> list[int]:
+def _convolve(first: Sequence[int], second: Sequence[int]) -> list[int]:
     result = [0] * (len(first) + len(second) - 1)
-    for index, one in enumerate(first):
-        for offset, other in enumerate(second):
-            result[index + offset] += one * other
+    for index, left in enumerate(first):
+        for offset, right in enumerate(second):
+            result[index + offset] += left * right
     return result
 
 

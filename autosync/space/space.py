@@ -1,4 +1,4 @@
-"""A declared search space, and binding it to a model and a cluster."""
+"""A declared search space, which binds to a model and a cluster."""
 
 from __future__ import annotations
 
@@ -8,20 +8,22 @@ from typing import final
 from autosync.errors import SpaceError
 from autosync.space.domain import Domain
 from autosync.space.domains import Domains
-from autosync.space.knowledge import KNOWLEDGE, check_known
 from autosync.space.naming import compressor_text
-from autosync.space.offers import offered_reductions, offered_servers
+from autosync.space.offers import reduction_options, server_options
+from autosync.space.overlap import SMALL_BUCKET_BYTES
+from autosync.space.priors import KNOWLEDGE, check_known
 from autosync.space.rules import Cut, PartBytes, PerServer, Rule, ShardCount
 from autosync.space.search_space import SearchSpace
 from autosync.space.staleness import is_plain
+from autosync.space.windows import read_order, urgencies
 from autosync.spec import MOST_SHARDS, ClusterSpec, ModelSpec, Partition, Variable
 
 MOST_UNBOUNDED = 32
-"""The most shards that a variable may be cut in where nothing bounds them: as fine as any declared space asks for."""
+"""The most shards of a variable without partition bounds: as fine as in any declared space."""
 
 MOST_FINE, FEW_SHARDS = 8192, 32
-"""A model is cut by servers into no more shards than about this, unless a variable has no more than the second: a
-thousand servers have enough of them, and what is finer costs messages and takes long to search."""
+"""By `PerServer`, a model is cut into about `MOST_FINE` shards at most, though any variable may have `FEW_SHARDS`. That
+is enough for a thousand servers; a finer cut costs messages and makes searches slow."""
 
 UNBOUNDED = Cut(tuple(range(1, MOST_UNBOUNDED + 1)), axes="every", min_shard_bytes=1)
 
@@ -29,26 +31,28 @@ UNBOUNDED = Cut(tuple(range(1, MOST_UNBOUNDED + 1)), axes="every", min_shard_byt
 @final
 @dataclass(frozen=True)
 class Space:
-    """Rules for the choices of each variable; the first rule whose `where` holds decides.
-
-    A strategy of the space has at most `max_buckets` all-reduce buckets of each kind; a bucket's kind is its dtype,
-    whether its gradients are sparse, its algorithm and its compressor, and a bucket never mixes kinds. `description` is
-    one line for a person.
-
-    `staleness` lists how many steps a fast replica may run ahead, for strategies that are on parameter servers
-    altogether, uncompressed and without local copies. What changes the numbers that training follows (staleness, a
-    lossy compressor) is only in a space that says so with `changes_statistics`.
-
-    `knowledge` names the rules of `KNOWLEDGE` that its strategies are sampled and bred by.
-    """
+    """A declared search space."""
 
     name: str
     rules: tuple[Rule, ...]
+    """Rules for the choices of each variable; the first rule whose `where` matches decides."""
     max_buckets: int = 1
+    """The most all-reduce buckets of each kind. A bucket's kind is its dtype, whether its gradients are sparse, its
+    algorithm and its compressor; a bucket never mixes kinds."""
     description: str = ""
+    """One line for people."""
     staleness: tuple[int, ...] = (0,)
+    """Numbers of steps that a fast replica may run ahead, for strategies with all shards on parameter servers,
+    uncompressed and without local copies."""
     changes_statistics: bool = False
+    """Must be True for a space with options that change the numbers of training: staleness or lossy compressors."""
+    overlap: bool = True
+    """Whether steps may overlap with the next forward pass, on engines that carry this out."""
+    by_ddp: bool = False
+    """True if a search may only time what PyTorch's DistributedDataParallel itself can carry out. The rules then state
+    how its buckets are reduced; its settings decide which gradients share a bucket."""
     knowledge: tuple[str, ...] = tuple(KNOWLEDGE)
+    """Names of the rules of `KNOWLEDGE` that guide sampling, mutation and crossover."""
 
     def __post_init__(self) -> None:
         if not self.rules:
@@ -60,7 +64,7 @@ class Space:
         check_known(self.knowledge, self.name)
 
     def without(self, *names: str) -> Space:
-        """The space that does without some rules of `KNOWLEDGE`, and says so in its name. Raises `SpaceError`."""
+        """The space without the rules `names` of `KNOWLEDGE`, which its name states. Raises `SpaceError`."""
         check_known(names, self.name)
         dropped = [name for name in self.knowledge if name in names]
         if not dropped:
@@ -72,23 +76,42 @@ class Space:
         """The space with the same algorithms on GPUs as on CPUs."""
         return replace(self, rules=tuple(replace(rule, gpu_algorithms=()) for rule in self.rules))
 
-    def bind(self, model: ModelSpec, cluster: ClusterSpec) -> SearchSpace:
+    def bind(
+        self,
+        model: ModelSpec,
+        cluster: ClusterSpec,
+        engine_overlaps: bool = False,
+        engine_sends_rows_apart: bool = False,
+    ) -> SearchSpace:
         """The finite search space of `model` on `cluster`.
 
-        Raises `SpaceError` when no rule decides a variable, a rule names a device that the cluster lacks, or something
-        changes the statistics of training though the space does not say so.
+        `engine_overlaps`: the engine carries out steps that overlap with the next forward pass.
+        `engine_sends_rows_apart`: the engine can send the looked-up rows of tied tables apart.
+        Raises `SpaceError` if no rule matches a variable, if a rule names a device that the cluster lacks, or if an
+        option changes the statistics of training but `changes_statistics` is False.
         """
         self._check_statistics()
         finest = -(-sum(variable.bytes for variable in model.variables) // MOST_FINE)
-        domains = tuple(self._domain(variable, cluster, finest) for variable in model.variables)
+        overlap = self.overlap and engine_overlaps and not self.by_ddp
+        domains = tuple(self._domain(variable, cluster, finest, overlap) for variable in model.variables)
         self._check_staleness(domains)
-        staleness = tuple(dict.fromkeys(self.staleness))
-        known = Domains(domains, self.max_buckets, staleness, frozenset(self.knowledge))
+        known = Domains(
+            domains,
+            self.max_buckets,
+            staleness=tuple(dict.fromkeys(self.staleness)),
+            knowledge=frozenset(self.knowledge),
+            overlap=overlap,
+            read_order=read_order(model) if overlap and "bucket_order" in self.knowledge else (),
+            urgencies=urgencies(model) if overlap else (),
+            tied=model.weight_tied_tables if engine_sends_rows_apart and not self.by_ddp else (),
+        )
         return SearchSpace(self.name, model, cluster, known)
 
     def _check_statistics(self) -> None:
-        compressors = [each for rule in self.rules for each in rule.compressors if each and each.lossy]
-        lossy = [f"compressor {compressor_text(each)}" for each in compressors]
+        compressors = [
+            compressor for rule in self.rules for compressor in rule.compressors if compressor and compressor.lossy
+        ]
+        lossy = [f"compressor {compressor_text(compressor)}" for compressor in compressors]
         lossy += [f"staleness {steps}" for steps in self.staleness if steps]
         if lossy and not self.changes_statistics:
             raise SpaceError(
@@ -105,15 +128,17 @@ class Space:
                     f"{domain.variable.name!r}; add it."
                 )
 
-    def _domain(self, variable: Variable, cluster: ClusterSpec, finest: int) -> Domain:
+    def _domain(self, variable: Variable, cluster: ClusterSpec, finest: int, overlap: bool) -> Domain:
         for rule in self.rules:
             if rule.where.holds(variable):
-                rule = self._less_what_is_not_known(rule)
+                rule = self._apply_missing_knowledge(rule)
+                if overlap:
+                    rule = _with_small_parts(rule)
                 return Domain(
                     variable=variable,
                     cuts=_cuts(rule.cut, variable, len(cluster.server_devices), finest),
-                    servers=offered_servers(rule, variable, cluster),
-                    reductions=offered_reductions(rule, variable, cluster),
+                    servers=server_options(rule, variable, cluster),
+                    reductions=reduction_options(rule, variable, cluster),
                     mixed_shards=rule.mixed_shards,
                 )
         raise SpaceError(
@@ -121,7 +146,7 @@ class Space:
             f"{'sparse' if variable.sparse else 'dense'}); end its rules with one for EVERYTHING."
         )
 
-    def _less_what_is_not_known(self, rule: Rule) -> Rule:
+    def _apply_missing_knowledge(self, rule: Rule) -> Rule:
         if "partition_bounds" not in self.knowledge:
             rule = replace(rule, cut=UNBOUNDED)
         if "server_choice" not in self.knowledge and rule.servers is not None:
@@ -129,10 +154,18 @@ class Space:
         return rule
 
 
-def _cuts(cut: Cut, variable: Variable, servers: int, finest: int) -> tuple[Partition | None, ...]:
-    """The ways to cut `variable`; whole is among them when a count asks for one shard, or nothing else is possible.
+def _with_small_parts(rule: Rule) -> Rule:
+    """The rule with a cut into parts of small buckets, if it offers dense variables several cuts."""
+    if rule.where.sparse or len(rule.cut.counts) < 2:
+        return rule
+    small = PartBytes(SMALL_BUCKET_BYTES[0])
+    return replace(rule, cut=replace(rule.cut, counts=(*rule.cut.counts, small)))
 
-    Where there are many servers, a shard for each has at least `finest` bytes.
+
+def _cuts(cut: Cut, variable: Variable, servers: int, finest: int) -> tuple[Partition | None, ...]:
+    """The ways to cut `variable`, including None (whole) if a count is 1 or no cut is possible.
+
+    If there are many servers, `PerServer` cuts into shards of at least `finest` bytes.
     """
     axes = range(len(variable.shape)) if cut.axes == "every" and not variable.sparse else range(1)
     counts = [_shards(count, variable, servers, finest) for count in cut.counts]
@@ -145,7 +178,7 @@ def _shards(count: ShardCount, variable: Variable, servers: int, finest: int) ->
     if isinstance(count, PerServer):
         return min(count.times * servers, max(variable.bytes // finest, FEW_SHARDS))
     if isinstance(count, PartBytes):
-        return -(-variable.bytes // count.limit)
+        return min(-(-variable.bytes // count.limit), max(variable.bytes // finest, FEW_SHARDS))
     return count
 
 

@@ -1,6 +1,7 @@
 """Staleness of a draft: one number for all shards.
 
-It is 0 unless all are on parameter servers, uncompressed and without local copies: else replicas wait for each other.
+Staleness is 0 unless all shards are on parameter servers, uncompressed and without local copies, because otherwise
+replicas wait for each other.
 """
 
 from dataclasses import replace
@@ -11,34 +12,43 @@ from autosync.spec import ParameterServer, Synchronizer, VariableStrategy
 
 
 def can_be_stale(draft: Draft) -> bool:
-    """Whether replicas could run ahead under the draft."""
-    return all(isinstance(shard, ParameterServer) and is_plain(shard) for each in draft for shard in each.shards)
+    """Whether the draft allows replicas to run ahead."""
+    return all(
+        isinstance(shard, ParameterServer) and is_plain(shard) for decision in draft for shard in decision.shards
+    )
 
 
 def is_plain(server: ParameterServer) -> bool:
-    """Whether each replica pulls from it and pushes to it by itself, and gradients as they are."""
+    """Whether every replica pulls from `server` and pushes to it independently and uncompressed."""
     return server.compressor is None and not server.local_copy
 
 
 def with_staleness(draft: Draft, steps: int) -> Draft:
-    """The draft with all its servers at that staleness."""
+    """The draft with all servers at staleness `steps`."""
 
-    def changed(shard: Synchronizer) -> Synchronizer:
+    def change(shard: Synchronizer) -> Synchronizer:
         if not isinstance(shard, ParameterServer) or shard.staleness == steps:
             return shard
         return replace(shard, staleness=steps)
 
     result = []
-    for each in draft:
-        shards = tuple([changed(shard) for shard in each.shards])
-        result.append(each if shards == each.shards else VariableStrategy(each.variable, shards, each.partition))
+    for decision in draft:
+        shards = tuple([change(shard) for shard in decision.shards])
+        result.append(
+            decision if shards == decision.shards else VariableStrategy(decision.variable, shards, decision.partition)
+        )
     return result
 
 
-def settled(domains: Domains, draft: Draft) -> Draft:
-    """The draft with one staleness that the domains offer: the largest of its shards' that is not over theirs."""
-    found = {shard.staleness for each in draft for shard in each.shards if isinstance(shard, ParameterServer)}
-    if found <= {0}:
+def settle_staleness(domains: Domains, draft: Draft) -> Draft:
+    """The draft with one staleness for all shards: the largest offered one that is at most the shards' largest.
+
+    It is 0 if the draft cannot be stale.
+    """
+    stalenesses = {
+        shard.staleness for decision in draft for shard in decision.shards if isinstance(shard, ParameterServer)
+    }
+    if stalenesses <= {0}:
         return draft
-    most = max(found) if can_be_stale(draft) else 0
+    most = max(stalenesses) if can_be_stale(draft) else 0
     return with_staleness(draft, max(steps for steps in domains.staleness if steps <= most))

@@ -1,48 +1,48 @@
-"""Moves that change how variables are synchronized and cut, one at a time or many together."""
+"""Moves that change how variables are synchronized and cut, one variable at a time or many together."""
 
 import random
 from collections.abc import Iterable, Sequence
 
 from autosync.space.domain import REDUCED, SERVED, Domain, Draft, kind_of, stands_for_whole
 from autosync.space.domains import Domains
+from autosync.space.move_context import MoveContext
 from autosync.space.placement import biggest
-from autosync.space.surroundings import Surroundings
 from autosync.spec import ParameterServer, Partition, Synchronizer, VariableStrategy
 
 
 def flip_one(domains: Domains, draft: Draft, rng: random.Random) -> Draft | None:
     """One variable changes between parameter servers and all-reduce."""
-    return flipped(domains, draft, [rng.choice(domains.choosable)], rng) if domains.choosable else None
+    return flip(domains, draft, [rng.choice(domains.choosable)], rng) if domains.choosable else None
 
 
 def flip_alike(domains: Domains, draft: Draft, rng: random.Random) -> Draft | None:
-    """All variables of one shape change to the kind that the first of them did not have."""
+    """All variables of one shape change to the kind that the first of them does not have."""
     groups = [group for group in domains.alike if len(group) > 1 and len(domains.each[group[0]].kinds) > 1]
-    return flipped(domains, draft, rng.choice(groups), rng) if groups else None
+    return flip(domains, draft, rng.choice(groups), rng) if groups else None
 
 
 def flip_big(domains: Domains, draft: Draft, rng: random.Random) -> Draft | None:
     """The variables over a random size all change to one kind."""
     big = [index for index in biggest(domains, rng) if index in domains.choosable]
-    return flipped(domains, draft, big, rng) if big else None
+    return flip(domains, draft, big, rng) if big else None
 
 
 def flip_some_shards(domains: Domains, draft: Draft, rng: random.Random) -> Draft | None:
-    """One shard of a cut variable changes kind, where shards may differ."""
+    """One shard of a cut variable changes kind, if its shards may differ."""
     cut = [index for index in domains.choosable if domains.each[index].mixed_shards and draft[index].partition]
     if not cut:
         return None
     index = rng.choice(cut)
-    each, domain = draft[index], domains.each[index]
-    around = Surroundings(domains, draft, rng)
-    shards = list(each.shards)
+    decision, domain = draft[index], domains.each[index]
+    around = MoveContext(domains, draft, rng)
+    shards = list(decision.shards)
     which = rng.randrange(len(shards))
     if kind_of(shards[which]) == SERVED:
         shards[which] = around.bucket(domain, shards[which].compressor, whole=False)
     else:
         part, copied = domain.gradient_bytes / len(shards), _mostly_copied(shards)
         shards[which] = around.server(domain, part, copied, shards[which].compressor, whole=False)
-    return [*draft[:index], VariableStrategy(each.variable, tuple(shards), each.partition), *draft[index + 1 :]]
+    return [*draft[:index], VariableStrategy(decision.variable, tuple(shards), decision.partition), *draft[index + 1 :]]
 
 
 def recut_one(domains: Domains, draft: Draft, rng: random.Random) -> Draft | None:
@@ -51,13 +51,13 @@ def recut_one(domains: Domains, draft: Draft, rng: random.Random) -> Draft | Non
 
 
 def recut_alike(domains: Domains, draft: Draft, rng: random.Random) -> Draft | None:
-    """All variables of one shape are cut in another way, the same for all."""
+    """All variables of one shape are cut in the same new way."""
     groups = [group for group in domains.alike if len(group) > 1 and len(domains.each[group[0]].cuts) > 1]
     return recut(domains, draft, rng.choice(groups), rng) if groups else None
 
 
 def recut_big(domains: Domains, draft: Draft, rng: random.Random) -> Draft | None:
-    """The variables over a random size are all cut as coarsely or finely."""
+    """The variables over a random size are all cut equally finely."""
     big = [index for index in biggest(domains, rng) if len(domains.each[index].cuts) > 1]
     return recut(domains, draft, big, rng) if big else None
 
@@ -65,81 +65,81 @@ def recut_big(domains: Domains, draft: Draft, rng: random.Random) -> Draft | Non
 def toggle_local_copy(domains: Domains, draft: Draft, rng: random.Random) -> Draft | None:
     """One variable's shards on servers get, or lose, their local copies."""
     served = _with_copy_choice(domains, draft)
-    return _toggled(domains, draft, [rng.choice(served)]) if served else None
+    return _toggle(domains, draft, [rng.choice(served)]) if served else None
 
 
 def toggle_local_copies(domains: Domains, draft: Draft, rng: random.Random) -> Draft | None:
-    """All shards on servers get, or lose, their local copies, as the majority did not have."""
+    """All shards on servers get local copies if the majority had none, and lose them otherwise."""
     del rng
     served = _with_copy_choice(domains, draft)
-    return _toggled(domains, draft, served) if served else None
+    return _toggle(domains, draft, served) if served else None
 
 
-def flipped(domains: Domains, draft: Draft, indexes: Sequence[int], rng: random.Random) -> Draft:
-    """These variables all change to the kind that the first of them did not have."""
-    around = Surroundings(domains, draft, rng)
+def flip(domains: Domains, draft: Draft, indexes: Sequence[int], rng: random.Random) -> Draft:
+    """Change all these variables to the kind that the first of them does not have."""
+    around = MoveContext(domains, draft, rng)
     result = list(draft)
     kind = REDUCED if kind_of(draft[indexes[0]].shards[0]) == SERVED else SERVED
     for index in indexes:
-        each = draft[index]
-        result[index] = _decided(domains.each[index], each, each.partition, kind, around)
+        decision = draft[index]
+        result[index] = _redecide(domains.each[index], decision, decision.partition, kind, around)
     return result
 
 
 def recut(domains: Domains, draft: Draft, indexes: Iterable[int], rng: random.Random) -> Draft:
-    """These variables are all cut in another way, as coarsely or finely."""
-    around = Surroundings(domains, draft, rng)
+    """Cut all these variables in another way, equally finely."""
+    around = MoveContext(domains, draft, rng)
     result, level = list(draft), rng.random()
     for index in indexes:
-        each, domain = draft[index], domains.each[index]
-        cuts = [cut for cut in domain.cuts if cut != each.partition]
-        kind = kind_of(rng.choice(each.shards))
-        result[index] = _decided(domain, each, cuts[int(level * len(cuts))], kind, around)
+        decision, domain = draft[index], domains.each[index]
+        cuts = [cut for cut in domain.cuts if cut != decision.partition]
+        kind = kind_of(rng.choice(decision.shards))
+        result[index] = _redecide(domain, decision, cuts[int(level * len(cuts))], kind, around)
     return result
 
 
-def _decided(
-    domain: Domain, each: VariableStrategy, cut: Partition | None, kind: str, around: Surroundings
+def _redecide(
+    domain: Domain, decision: VariableStrategy, cut: Partition | None, kind: str, around: MoveContext
 ) -> VariableStrategy:
-    """The variable cut as given and of one kind, otherwise as like what it was as can be.
+    """The variable with a new `cut` and one `kind` of shards, otherwise as similar to its old decision as possible.
 
-    A shard keeps the synchronizer of the old shard at the same place if that is of the kind wanted, unless servers have
-    more shards to share than before; other shards go to the least loaded server, or the bucket ready nearest.
-    Sufficient factors stay with whole variables.
+    A shard keeps the synchronizer of the old shard at the same position if the kind is right, except on servers if the
+    number of shards grows. Other shards go to the least loaded server or to the bucket that is ready nearest. Only
+    whole variables keep sufficient factors.
     """
     count, whole = cut.shards if cut else 1, cut is None
-    keep = kind == REDUCED or count <= len(each.shards)
+    keep = kind == REDUCED or count <= len(decision.shards)
     shards: list[Synchronizer] = []
     for position in range(count):
-        old = each.shards[position * len(each.shards) // count]
+        old = decision.shards[position * len(decision.shards) // count]
         if kind_of(old) == kind and keep and (whole or not stands_for_whole(old)):
             shards.append(old)
         elif kind == REDUCED:
             shards.append(around.bucket(domain, old.compressor, whole))
         else:
-            part, copied = domain.gradient_bytes / count, _mostly_copied(each.shards)
+            part, copied = domain.gradient_bytes / count, _mostly_copied(decision.shards)
             shards.append(around.server(domain, part, copied, old.compressor, whole))
-    return VariableStrategy(each.variable, tuple(shards), cut)
+    return VariableStrategy(decision.variable, tuple(shards), cut)
 
 
 def _with_copy_choice(domains: Domains, draft: Draft) -> list[int]:
     return [
         index
-        for index, (domain, each) in enumerate(zip(domains.each, draft, strict=True))
-        if len(domain.copies) > 1 and any(kind_of(shard) == SERVED for shard in each.shards)
+        for index, (domain, decision) in enumerate(zip(domains.each, draft, strict=True))
+        if len(domain.copies) > 1 and any(kind_of(shard) == SERVED for shard in decision.shards)
     ]
 
 
-def _toggled(domains: Domains, draft: Draft, indexes: list[int]) -> Draft:
+def _toggle(domains: Domains, draft: Draft, indexes: list[int]) -> Draft:
     wanted = not _mostly_copied([shard for index in indexes for shard in draft[index].shards])
     result = list(draft)
     for index in indexes:
-        each, domain = draft[index], domains.each[index]
+        decision, domain = draft[index], domains.each[index]
         shards = tuple(
             domain.on(shard.device, wanted, shard.compressor) if isinstance(shard, ParameterServer) else shard
-            for shard in each.shards
+            for shard in decision.shards
         )
-        result[index] = VariableStrategy(each.variable, shards, each.partition)
+        result[index] = VariableStrategy(decision.variable, shards, decision.partition)
     return result
 
 

@@ -4,6 +4,7 @@ from autosync.spec.algorithms import ALGORITHMS, GPU_ALGORITHMS, PLACED_ALGORITH
 from autosync.spec.cluster import ClusterSpec, LaterRate, Link
 from autosync.spec.codec import canonical_json, digest
 from autosync.spec.compressor import Cast, Compressor, PowerSGD, SufficientFactors, TopK
+from autosync.spec.ddp import DDPSettings
 from autosync.spec.discipline import (
     PLAIN,
     BlockMomentum,
@@ -13,16 +14,16 @@ from autosync.spec.discipline import (
     Loads,
     Rhythm,
 )
-from autosync.spec.fidelity import Fidelity, Probed, Transport
-from autosync.spec.kept import KeptPace
-from autosync.spec.lightest import Lightest
+from autosync.spec.fidelity import Fidelity, Probed, TopKTransport
+from autosync.spec.least_loaded import Lightest
 from autosync.spec.median import median_interval
 from autosync.spec.model import DTYPE_BYTES, ModelSpec, Operator, Variable
 from autosync.spec.node import MOST_DEVICES, MOST_NODES, Device, Figure, Node, SharedCores
 from autosync.spec.pace import Pace, Slow, Spread
-from autosync.spec.profile import DeviceProfile, ModelProfile, read_device_profile
-from autosync.spec.quoting import cut, listed, quoted, said
-from autosync.spec.reading import STATE, Limits, parse_json, read_bytes, read_json
+from autosync.spec.pace_report import KeptPace
+from autosync.spec.profile import DeviceProfile, ModelProfile, VariableUse, read_device_profile
+from autosync.spec.quoting import cut, quote, said, shorten_list
+from autosync.spec.reading import STATE, ReadLimits, parse_json, read_bytes, read_json
 from autosync.spec.record import RuntimeRecord, TimingProtocol
 from autosync.spec.step import Decision, StepReport
 from autosync.spec.strategy import MOST_SHARDS, Partition, Strategy, VariableStrategy, shard_sizes, uncut
@@ -48,6 +49,7 @@ __all__ = [
     "Compressor",
     "CurvePoint",
     "CutOff",
+    "DDPSettings",
     "Decided",
     "Decision",
     "Device",
@@ -59,7 +61,6 @@ __all__ = [
     "KeptPace",
     "LaterRate",
     "Lightest",
-    "Limits",
     "Link",
     "Loads",
     "ModelProfile",
@@ -71,6 +72,7 @@ __all__ = [
     "Partition",
     "PowerSGD",
     "Probed",
+    "ReadLimits",
     "Rhythm",
     "RuntimeRecord",
     "SharedCores",
@@ -84,24 +86,25 @@ __all__ = [
     "TargetRecord",
     "TimingProtocol",
     "TopK",
-    "Transport",
+    "TopKTransport",
     "Variable",
     "VariableStrategy",
+    "VariableUse",
     "canonical_json",
     "canonical_strategy",
     "check_step_time_ranks",
     "check_strategy",
     "cut",
     "digest",
-    "listed",
     "median_interval",
     "parse_json",
-    "quoted",
+    "quote",
     "read_bytes",
     "read_device_profile",
     "read_json",
     "said",
     "shard_sizes",
+    "shorten_list",
     "step_time_fault",
     "strategy_faults",
     "uncut",

@@ -1,4 +1,4 @@
-"""Where records are: a folder of this machine, or an address that is served elsewhere, such as s3://bucket/records."""
+"""Places of records: a folder of this machine, or an address of remote storage such as s3://bucket/records."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 LOCAL = "file"
 
 SECRET = re.compile("secret|token|password|key", re.IGNORECASE)
-"""In the name of an option, this tells that its value is for nobody's eyes."""
+"""Matches the name of an option whose value is secret."""
 
 
 @final
 @dataclass(frozen=True, order=True)
 class Address:
-    """A folder, or a file in one, as pyarrow.fs calls it: `base` is SCHEME://HOST/PATH, and `options` follow a `?`."""
+    """The URI, as in pyarrow.fs, of a folder or of a file: `base` is SCHEME://HOST/PATH, and `options` follow a `?`."""
 
     base: str
     options: str = ""
 
     @classmethod
     def parse(cls, text: str) -> Address:
-        """The address in `text`. Raises `SpecError` when it is none, or holds what must not be written down."""
+        """The address in `text`. Raises `SpecError` if `text` is no address or contains secrets."""
         base, _, options = text.partition("?")
         try:
             parts = urlsplit(base)
@@ -63,16 +63,16 @@ class Address:
 
     @property
     def parent(self) -> Address:
-        """What this lies in. Only what is below a host has one."""
+        """The containing folder. Only addresses with a path below the host have one."""
         return Address(self.base.rpartition("/")[0], self.options)
 
 
 Place: TypeAlias = Path | Address
-"""Where a folder of records, or a file in it, is."""
+"""The place of a folder of records, or of a file in it."""
 
 
 def place_of(text: str) -> Place:
-    """The folder that `text` names: by a path, or by an address; file://PATH is a path. Raises `SpecError`."""
+    """The folder that `text` names by a path or by an address; file://PATH is a path. Raises `SpecError`."""
     scheme = SCHEME.match(text)
     if scheme is None:
         return Path(text)
@@ -85,5 +85,5 @@ def place_of(text: str) -> Place:
 
 
 def absolute(place: Place) -> Place:
-    """The place, wherever a process may be."""
+    """The place as a name that does not depend on the current folder of a process."""
     return place if isinstance(place, Address) else place.resolve()

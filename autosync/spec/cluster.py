@@ -9,22 +9,22 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from autosync.errors import SpecError
+from autosync.spec.cached_hash import CachedHash
 from autosync.spec.codec import Noun, digest, first_repeated
-from autosync.spec.kept import kind_of
-from autosync.spec.kept_hash import KeptHash
 from autosync.spec.node import LONGEST_NAME, MOST_DEVICES, MOST_NODES, Device, Figure, Node
-from autosync.spec.quoting import listed, quoted
+from autosync.spec.pace_report import kind_of
+from autosync.spec.quoting import quote, shorten_list
 
 MOST_LINKS, MOST_CROSSED = 16_384, 16
 """The most links of a cluster, and the most that a route crosses."""
 
 MOST_LATER, MOST_AFTER_SECONDS = 100, 1e9
-"""The most rates that a link changes to, and the most seconds after which it does."""
+"""The most changes of a link's rate, and the most seconds after which the rate may change."""
 
 
 @dataclass(frozen=True)
 class LaterRate(Noun, what="A later rate"):
-    """The rate that a link of an emulated cluster has from `after_seconds` on, counted from when that is up."""
+    """The rate of an emulated link from `after_seconds` on, counted from the start of the cluster."""
 
     after_seconds: float
     gbit_per_s: Figure
@@ -32,39 +32,39 @@ class LaterRate(Noun, what="A later rate"):
 
 @dataclass(frozen=True)
 class Link(Noun, what="A link"):
-    """One direction of a connection between two nodes or switches; from a node to itself it is the loopback.
-
-    `latency_us` is the time of an empty message (alpha), 1/`gbit_per_s` the time a bit (beta). A link that changes has
-    the rates `later`, in order of time; until the first of them it has `gbit_per_s`.
-    """
+    """One direction of a connection between two nodes or switches, or the loopback of a node."""
 
     source: str
     target: str
     gbit_per_s: Figure
+    """Rate; its reciprocal is the time per bit (beta)."""
     latency_us: Figure
+    """Time of an empty message in microseconds (alpha)."""
     later: tuple[LaterRate, ...] | None = None
+    """Later rates in order of time; until the first of them, the rate is `gbit_per_s`. None if the rate is constant."""
 
     def __post_init__(self) -> None:
         if self.later is None:
             return
-        times = [each.after_seconds for each in self.later]
+        times = [change.after_seconds for change in self.later]
         if not times or not all(0 < time <= MOST_AFTER_SECONDS for time in times) or times != sorted(set(times)):
             raise SpecError(
                 f"A link changes after times above zero that increase, up to {MOST_AFTER_SECONDS:g} s, not after "
-                f"{listed([f'{time:g}' for time in times]) or 'none'}."
+                f"{shorten_list([f'{time:g}' for time in times]) or 'none'}."
             )
         if len(times) > MOST_LATER:
             raise SpecError(f"A link changes at most {MOST_LATER} times, not {len(times)}; state fewer changes.")
 
     @property
-    def rounded_rate(self) -> int:
-        """Its rate in half powers of two."""
-        return _rounded(self.gbit_per_s)
+    def coarse_rate(self) -> int:
+        """The rate as a multiple of half an octave: 2 log2 of the rate in Gbit/s, rounded."""
+        return _half_octaves(self.gbit_per_s)
 
     @property
-    def rounded_rates(self) -> tuple[int | tuple[float, int], ...]:
-        """Its rate, and then those it has later with their times, each rounded to half powers of two."""
-        return self.rounded_rate, *((each.after_seconds, _rounded(each.gbit_per_s)) for each in self.later or ())
+    def coarse_rates(self) -> tuple[int | tuple[float, int], ...]:
+        """The rounded rate, followed by the times and rounded rates of later changes."""
+        later = self.later or ()
+        return self.coarse_rate, *((change.after_seconds, _half_octaves(change.gbit_per_s)) for change in later)
 
     @property
     def bytes_per_second(self) -> float:
@@ -76,14 +76,14 @@ class Link(Noun, what="A link"):
 
 
 @dataclass(frozen=True)
-class ClusterSpec(KeptHash, Noun, what="A cluster", keys=("nodes", "switches", "links")):
-    """Nodes, switches and the directed links between them. Every pair of nodes must be joined by a route."""
+class ClusterSpec(CachedHash, Noun, what="A cluster", keys=("nodes", "switches", "links")):
+    """Nodes, switches and the directed links between them. A route must join every pair of nodes."""
 
     nodes: tuple[Node, ...]
     links: tuple[Link, ...]
     switches: tuple[str, ...] = ()
 
-    __hash__ = KeptHash.__hash__
+    __hash__ = CachedHash.__hash__
 
     def __post_init__(self) -> None:
         if not self.nodes:
@@ -91,16 +91,18 @@ class ClusterSpec(KeptHash, Noun, what="A cluster", keys=("nodes", "switches", "
         self._check_size()
         names = [node.name for node in self.nodes] + list(self.switches)
         if first_repeated(names) is not None:
-            raise SpecError(f"Nodes and switches need different names; given: {listed(names)}.")
+            raise SpecError(f"Nodes and switches need different names; given: {shorten_list(names)}.")
         if any(not name or len(name) > LONGEST_NAME for name in self.switches):
-            raise SpecError(f"A switch's name has 1 to {LONGEST_NAME} characters; given: {listed(self.switches)}.")
+            raise SpecError(
+                f"A switch's name has 1 to {LONGEST_NAME} characters; given: {shorten_list(self.switches)}."
+            )
         self._check_paces()
         known = set(names)
         for link in self.links:
             for end in (link.source, link.target):
                 if end not in known:
                     raise SpecError(
-                        f"A link ends at {quoted(end)}, which is no node or switch. Known: {listed(names)}."
+                        f"A link ends at {quote(end)}, which is no node or switch. Known: {shorten_list(names)}."
                     )
         self._check_routes()
 
@@ -108,23 +110,29 @@ class ClusterSpec(KeptHash, Noun, what="A cluster", keys=("nodes", "switches", "
         numbers = {node.pace.numbers if node.pace else None for node in self.nodes}
         if len(numbers) > 1:
             without = [node.name for node in self.nodes if node.pace is None]
-            said = f"without one are {listed(without)}" if without else "here both recorded and held are asked for"
-            raise SpecError(f"All nodes of a cluster are paced, and give the same kind of numbers, or none is; {said}.")
+            fault = (
+                f"without a pace are {shorten_list(without)}"
+                if without
+                else "here both recorded and held are asked for"
+            )
+            raise SpecError(
+                f"Either all nodes of a cluster are paced, with the same kind of numbers, or no node is; {fault}."
+            )
 
     @property
     def numbers(self) -> str:
-        """The results of passes: *real* gradients, or on paced nodes *recorded* or *held* ones."""
+        """The kind of gradients that passes give: *real*, or on paced nodes *recorded* or *held*."""
         pace = self.nodes[0].pace
         return "real" if pace is None else pace.numbers
 
     @property
     def time(self) -> str:
-        """How long passes take: *real* ones as long as they do, *paced* ones as long as they are waited for."""
+        """The kind of pass durations: *real*, or *paced* if nodes wait until a pass's time is over."""
         return "paced" if self.paced else "real"
 
     @property
     def kind(self) -> str:
-        """Both in a word: *real*, or as *paced-recorded*. Seconds of different kinds are never compared."""
+        """Time and numbers in a word: *real*, or such as *paced-recorded*. Different kinds are never compared."""
         return kind_of(self.time, self.numbers)
 
     @property
@@ -133,26 +141,27 @@ class ClusterSpec(KeptHash, Noun, what="A cluster", keys=("nodes", "switches", "
 
     @property
     def with_real_gradients(self) -> ClusterSpec:
-        """The same cluster; if it is paced, its passes compute, and hold what they give until its time."""
-        nodes = [replace(each, pace=each.pace and replace(each.pace, numbers="held")) for each in self.nodes]
+        """The same cluster; if nodes are paced, their passes compute gradients and hold them until their time."""
+        nodes = [replace(node, pace=node.pace and replace(node.pace, numbers="held")) for node in self.nodes]
         return replace(self, nodes=tuple(nodes)) if self.numbers == "recorded" else self
 
     @cached_property
     def phase_starts(self) -> tuple[float, ...]:
-        """When the phases begin, between which links change, in seconds from when the cluster is up; the first is 0."""
-        return (0.0, *sorted({each.after_seconds for link in self.links for each in link.later or ()}))
+        """Seconds from the start of the cluster to the start of each phase; links change between phases. The first
+        start is 0."""
+        return (0.0, *sorted({change.after_seconds for link in self.links for change in link.later or ()}))
 
     @property
     def changes(self) -> bool:
-        """Whether links change, as those of an emulated cluster may."""
+        """Whether links change their rates; only links of an emulated cluster can."""
         return len(self.phase_starts) > 1
 
     def at(self, seconds: float) -> ClusterSpec:
-        """The cluster with the rates that its links have `seconds` after it is up."""
+        """The cluster with the rates that its links have `seconds` after its start."""
         links = []
         for link in self.links:
-            begun = [each.gbit_per_s for each in link.later or () if each.after_seconds <= seconds]
-            links.append(replace(link, gbit_per_s=begun[-1]) if begun else link)
+            past = [change.gbit_per_s for change in link.later or () if change.after_seconds <= seconds]
+            links.append(replace(link, gbit_per_s=past[-1]) if past else link)
         return replace(self, links=tuple(links))
 
     def _check_size(self) -> None:
@@ -175,9 +184,9 @@ class ClusterSpec(KeptHash, Noun, what="A cluster", keys=("nodes", "switches", "
         host_gbit_per_s: Figure,
         host_latency_us: Figure,
     ) -> ClusterSpec:
-        """A cluster with all nodes on one switch, each with an uplink, a downlink and a loopback.
+        """A cluster with all nodes on one switch; each node has an uplink, a downlink and a loopback.
 
-        A route's latency is halved over its two links.
+        Each of a route's two links has half its latency.
         """
         half = Figure(link_latency_us.value / 2, link_latency_us.source)
         links = [Link(node.name, node.name, host_gbit_per_s, host_latency_us) for node in nodes]
@@ -192,22 +201,21 @@ class ClusterSpec(KeptHash, Noun, what="A cluster", keys=("nodes", "switches", "
 
     @cached_property
     def digest(self) -> str:
-        """Identity of the cluster: what it is made of, not where it is.
+        """Identity of the cluster: its composition, not its location.
 
-        Addresses, latencies and the hosts' figures are left out, and rates are rounded to half powers of two, so that
-        probing the same cluster twice gives the same digest (but for a rate at a rounding edge). Rates that links have
-        later are part of it.
+        The digest omits addresses, latencies and the hosts' figures, and rounds rates to half powers of two, so that
+        probing a cluster twice gives the same digest, except if a rate is at a rounding edge. It includes later rates.
         """
         document = self.to_json()
         for node in document["nodes"]:
             for field in ("address", "copy_gbit_per_s", "message_us"):
                 node.pop(field, None)
-        document["links"] = sorted([link.source, link.target, *link.rounded_rates] for link in self.links)
+        document["links"] = sorted([link.source, link.target, *link.coarse_rates] for link in self.links)
         return digest(document)
 
     @cached_property
     def replica_devices(self) -> tuple[Device, ...]:
-        """The devices that replicas run on: a node's GPUs, or its worker processes when it has none."""
+        """The devices that replicas run on: a node's GPUs, or its worker processes if the node has no GPU."""
         return tuple(device for node in self.nodes for device in (node.gpu_devices or node.cpu_devices))
 
     @cached_property
@@ -216,73 +224,75 @@ class ClusterSpec(KeptHash, Noun, what="A cluster", keys=("nodes", "switches", "
         return tuple(device for node in self.nodes for device in node.cpu_devices)
 
     def node(self, name: str) -> Node:
-        """The node called `name`. Raises `SpecError`, listing the nodes there are."""
+        """The node called `name`. Raises `SpecError` that lists all nodes if there is none."""
         for node in self.nodes:
             if node.name == name:
                 return node
-        raise SpecError(f"The cluster has no node {quoted(name)}. Nodes: {listed([each.name for each in self.nodes])}.")
+        raise SpecError(
+            f"The cluster has no node {quote(name)}. Nodes: {shorten_list([node.name for node in self.nodes])}."
+        )
 
     def route(self, source: str, target: str) -> tuple[Link, ...]:
-        """Links crossed from node `source` to node `target`, fewest first found; the loopback within a node."""
-        beyond = self._reached[self._ways_out[source]] if source in self._ways_out else {}
-        loopback = self._leaving.get((source, source))
+        """The links from node `source` to node `target`: the first route with the fewest links, or the loopback."""
+        beyond = self._routes_beyond[self._first_hops[source]] if source in self._first_hops else {}
+        loopback = self._direct_links.get((source, source))
         if source == target and loopback is not None:
             return (loopback,)
-        if source == target or target not in beyond or target not in self._ways_out:
+        if source == target or target not in beyond or target not in self._first_hops:
             raise SpecError(
-                f"No route leads from {quoted(source)} to {quoted(target)}; add the missing links. "
+                f"No route leads from {quote(source)} to {quote(target)}; add the missing links. "
                 f"A route crosses at most {MOST_CROSSED}."
             )
         first, rest = beyond[target]
-        return (self._leaving[source, first], *rest)
+        return (self._direct_links[source, first], *rest)
 
     def _check_routes(self) -> None:
         """Raise `SpecError` for the first two nodes that no route joins."""
         names = [node.name for node in self.nodes]
         for source in names:
-            beyond = self._reached[self._ways_out[source]]
+            beyond = self._routes_beyond[self._first_hops[source]]
             others = len(beyond) - (source in beyond)
-            if others + 1 < len(names) or (source, source) not in self._leaving:
+            if others + 1 < len(names) or (source, source) not in self._direct_links:
                 for target in names:
                     self.route(source, target)
 
     @cached_property
-    def _leaving(self) -> dict[tuple[str, str], Link]:
-        """The first link, and of loopbacks the last, from each node or switch to each other, in the order of links."""
-        found: dict[tuple[str, str], Link] = {}
+    def _direct_links(self) -> dict[tuple[str, str], Link]:
+        """The first link between every two ends, or the last loopback, in the order of links."""
+        direct: dict[tuple[str, str], Link] = {}
         for link in self.links:
             if link.source == link.target:
-                found[link.source, link.target] = link
+                direct[link.source, link.target] = link
             else:
-                found.setdefault((link.source, link.target), link)
-        return found
+                direct.setdefault((link.source, link.target), link)
+        return direct
 
     @cached_property
-    def _ways_out(self) -> dict[str, tuple[str, ...]]:
-        """Where the links of each node lead to, in their order: nodes that have that in common share routes beyond."""
-        found: dict[str, list[str]] = {node.name: [] for node in self.nodes}
-        for source, target in self._leaving:
-            if source in found and source != target:
-                found[source].append(target)
-        return {name: tuple(targets) for name, targets in found.items()}
+    def _first_hops(self) -> dict[str, tuple[str, ...]]:
+        """The targets of each node's links, in order. Nodes with the same first hops share all routes beyond them."""
+        hops: dict[str, list[str]] = {node.name: [] for node in self.nodes}
+        for source, target in self._direct_links:
+            if source in hops and source != target:
+                hops[source].append(target)
+        return {name: tuple(targets) for name, targets in hops.items()}
 
     @cached_property
-    def _reached(self) -> dict[tuple[str, ...], dict[str, tuple[str, tuple[Link, ...]]]]:
-        """Of each way out: the end of its first link on the route to each node, and the links behind that one."""
+    def _routes_beyond(self) -> dict[tuple[str, ...], dict[str, tuple[str, tuple[Link, ...]]]]:
+        """For each tuple of first hops and each node: the hop on the route to the node, and the links after the hop."""
         leaving: dict[str, list[Link]] = {}
-        for (source, target), link in self._leaving.items():
+        for (source, target), link in self._direct_links.items():
             if source != target:
                 leaving.setdefault(source, []).append(link)
         names = {node.name for node in self.nodes}
-        return {ways: _reached_by(ways, leaving, names) for ways in dict.fromkeys(self._ways_out.values())}
+        return {hops: _shortest_routes(hops, leaving, names) for hops in dict.fromkeys(self._first_hops.values())}
 
 
-def _reached_by(
-    ways: Sequence[str], leaving: Mapping[str, Sequence[Link]], nodes: Collection[str]
+def _shortest_routes(
+    hops: Sequence[str], leaving: Mapping[str, Sequence[Link]], nodes: Collection[str]
 ) -> dict[str, tuple[str, tuple[Link, ...]]]:
-    """The nodes reached by links to `ways`: over which of these, and the links behind it, fewest first found."""
-    paths: dict[str, tuple[str, tuple[Link, ...]]] = {each: (each, ()) for each in ways}
-    queue = deque(ways)
+    """The first hop and the links after it on the shortest route to each reachable node, by breadth-first search."""
+    paths: dict[str, tuple[str, tuple[Link, ...]]] = {hop: (hop, ()) for hop in hops}
+    queue = deque(hops)
     while queue:
         here = queue.popleft()
         first, path = paths[here]
@@ -295,6 +305,6 @@ def _reached_by(
     return {end: path for end, path in paths.items() if end in nodes}
 
 
-def _rounded(rate: Figure) -> int:
-    """The rate in half powers of two."""
+def _half_octaves(rate: Figure) -> int:
+    """2 log2 of the rate in Gbit/s, rounded."""
     return round(2 * math.log2(rate.value))

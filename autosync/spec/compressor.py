@@ -1,4 +1,4 @@
-"""Compressors: how a shard's gradient is encoded before it is sent. That is apart from who synchronizes it."""
+"""Compressors: encodings of a shard's gradient for sending. A compressor is independent of the synchronizer."""
 
 import math
 from collections.abc import Mapping
@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
 from autosync.errors import SpecError
-from autosync.spec.codec import known_fields, optional, required
-from autosync.spec.quoting import quoted
+from autosync.spec.codec import check_fields, read_optional, read_required
+from autosync.spec.quoting import quote
 
 CAST_DTYPES = ("bf16", "fp16")
 INDICES = ("own", "star", "var")
@@ -15,9 +15,9 @@ INDICES = ("own", "star", "var")
 
 @dataclass(frozen=True)
 class Cast:
-    """Gradients travel in 16 bits and are added in their own precision; every time one is sent it is rounded anew.
+    """Replicas send gradients in 16 bits and add them in the gradients' precision; every send rounds again.
 
-    `fp16` sends each message scaled by a power of two, so that none of its values leaves the range of float16.
+    `fp16` scales each message by a power of two, so that all its values stay in the range of float16.
     """
 
     dtype: str
@@ -25,7 +25,7 @@ class Cast:
 
     def __post_init__(self) -> None:
         if self.dtype not in CAST_DTYPES:
-            raise SpecError(f"Gradients are cast to {' or '.join(CAST_DTYPES)}, not {quoted(self.dtype)}.")
+            raise SpecError(f"Gradients are cast to {' or '.join(CAST_DTYPES)}, not {quote(self.dtype)}.")
 
     def to_json(self) -> dict[str, Any]:
         return {"name": self.dtype}
@@ -33,11 +33,12 @@ class Cast:
 
 @dataclass(frozen=True)
 class TopK:
-    """The largest `ratio` of a shard's (or bucket's) elements travel; the rest is added to the next step's gradient.
+    """A replica sends the largest `ratio` of a shard's (or bucket's) elements, and adds the rest to its next gradient.
 
-    `indices` says who chooses them. "own": each replica for itself; values and int32 indices are all-gathered, or
-    pushed to the server. "star": each replica in turn, "var": the replica whose chosen values have the largest
-    square sum; then the others take its indices and the values are all-reduced (AR-Topk, Tyagi and Swany 2023).
+    `indices` says which replica chooses the elements. "own": each replica for itself; values and int32 indices are
+    all-gathered, or pushed to the server. "star": the replicas take turns. "var": the replica whose chosen values have
+    the largest square sum. With "star" and "var", all replicas use the chooser's indices, and the values are
+    all-reduced (AR-Topk, Tyagi and Swany 2023).
     """
 
     ratio: float
@@ -46,17 +47,17 @@ class TopK:
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.ratio) and 0 < self.ratio < 1):
-            raise SpecError(f"Top-k keeps a ratio of the elements between 0 and 1, not {quoted(self.ratio)}.")
+            raise SpecError(f"Top-k keeps a ratio of the elements between 0 and 1, not {quote(self.ratio)}.")
         if self.indices not in INDICES:
-            raise SpecError(f"Top-k's indices are one of {', '.join(INDICES)}, not {quoted(self.indices)}.")
+            raise SpecError(f"Top-k's indices are one of {', '.join(INDICES)}, not {quote(self.indices)}.")
 
     def kept(self, elements: int) -> int:
-        """How many of `elements` travel: the ratio rounded up."""
+        """How many of `elements` are sent: the ratio rounded up."""
         return self.count(self.ratio, elements)
 
     @staticmethod
     def count(ratio: float, elements: int) -> int:
-        """How many of `elements` a ratio is, rounded up."""
+        """`ratio` times `elements`, rounded up."""
         return max(1, math.ceil(ratio * elements - 1e-9))
 
     def to_json(self) -> dict[str, Any]:
@@ -65,11 +66,11 @@ class TopK:
 
 @dataclass(frozen=True)
 class PowerSGD:
-    """Gradients of matrices travel as two thin factors of `rank` columns (Vogels, Karimireddy and Jaggi 2019).
+    """Gradients of matrices are sent as two thin factors of `rank` columns (Vogels, Karimireddy and Jaggi 2019).
 
-    The factors start from the last step's (warm start), what they miss is added to the next step's gradient (error
-    feedback). A gradient of more than two axes is flattened to a matrix behind its last axis; vectors, scalars and
-    matrices too small to gain travel as they are.
+    The factors start from the previous step's factors (warm start). The approximation error is added to the next
+    gradient (error feedback). A gradient of more than two axes is flattened to a matrix that keeps the last axis as
+    its columns. Vectors, scalars and matrices too small to gain are sent uncompressed.
     """
 
     rank: int
@@ -80,7 +81,7 @@ class PowerSGD:
             raise SpecError(f"PowerSGD needs a rank of at least 1, not {self.rank}.")
 
     def matrix(self, shape: tuple[int, ...]) -> tuple[int, int] | None:
-        """Rows and columns of the matrix that a gradient of `shape` is factored as; None when it travels whole."""
+        """Rows and columns of the matrix that a gradient of `shape` is factored as; None if it is sent uncompressed."""
         if len(shape) < 2:
             return None
         rows, columns = math.prod(shape[:-1]), shape[-1]
@@ -92,10 +93,10 @@ class PowerSGD:
 
 @dataclass(frozen=True)
 class SufficientFactors:
-    """A matrix's gradient travels as the two factors it is the product of: sufficient-factor broadcasting, exact.
+    """A matrix's gradient is sent as two factors whose product it is: sufficient-factor broadcasting, exact.
 
-    It is only for variables that state `factor_rows` K: their M x N gradient is A^T B with A of K x M, B of K x N, and
-    K (M + N) numbers travel in place of M N (Xie et al. 2014; Poseidon, Zhang et al. 2017).
+    Only variables that state `factor_rows` K can use it: their M x N gradient is A^T B with A of K x M, B of K x N.
+    K (M + N) numbers are sent instead of M N (Xie et al. 2014; Poseidon, Zhang et al. 2017).
     """
 
     lossy: ClassVar[bool] = False
@@ -110,18 +111,20 @@ Compressor: TypeAlias = Cast | TopK | PowerSGD | SufficientFactors
 def compressor_from_json(document: Mapping[str, Any]) -> Compressor:
     """The compressor that `to_json` described. Raises `SpecError`."""
     what = "A compressor"
-    name = required(document, "name", str, what)
+    name = read_required(document, "name", str, what)
     if name in CAST_DTYPES:
-        known_fields(document, ("name",), what)
+        check_fields(document, ("name",), what)
         return Cast(name)
     if name == "top_k":
-        known_fields(document, ("name", "ratio", "indices"), what)
-        return TopK(required(document, "ratio", float, what), optional(document, "indices", str, what) or "own")
+        check_fields(document, ("name", "ratio", "indices"), what)
+        return TopK(
+            read_required(document, "ratio", float, what), read_optional(document, "indices", str, what) or "own"
+        )
     if name == "power_sgd":
-        known_fields(document, ("name", "rank"), what)
-        return PowerSGD(required(document, "rank", int, what))
+        check_fields(document, ("name", "rank"), what)
+        return PowerSGD(read_required(document, "rank", int, what))
     if name == "sufficient_factors":
-        known_fields(document, ("name",), what)
+        check_fields(document, ("name",), what)
         return SufficientFactors()
     known = ", ".join([*CAST_DTYPES, "top_k", "power_sgd", "sufficient_factors"])
-    raise SpecError(f"Unknown compressor {quoted(name)}. Known: {known}.")
+    raise SpecError(f"Unknown compressor {quote(name)}. Known: {known}.")

@@ -1,4 +1,4 @@
-"""A discipline: what a strategy does over time, where the steps of training are not all alike."""
+"""Disciplines: the rules of a strategy whose training steps are not all alike."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from autosync.errors import SpecError
 from autosync.spec.codec import Noun
 from autosync.spec.fidelity import Fidelity
-from autosync.spec.quoting import quoted
+from autosync.spec.quoting import quote
 
 AVERAGED = ("parameters", "gradients")
 LATE = ("finish", "stop")
@@ -19,10 +19,10 @@ MOST_UNLIKE = 64
 
 @dataclass(frozen=True)
 class BlockMomentum(Noun, what="Block momentum", partial=True):
-    """Replicas that meet go on from a centre c, which moves towards their mean with a speed v, zero at first:
-    v = momentum v + rate (mean - c), c = c + v (BMUF, Chen and Huo 2016).
+    """An outer optimizer: replicas that meet continue from a centre c, which follows their mean with momentum.
 
-    With `nesterov` they go on from c + momentum v: the outer optimizer of DiLoCo (Douillard et al. 2023).
+    A meeting sets v = momentum v + rate (mean - c) and c = c + v, where v starts at zero (BMUF, Chen and Huo 2016).
+    With `nesterov`, replicas continue from c + momentum v: the outer optimizer of DiLoCo (Douillard et al. 2023).
     """
 
     momentum: float
@@ -31,83 +31,89 @@ class BlockMomentum(Noun, what="Block momentum", partial=True):
 
     def __post_init__(self) -> None:
         if not 0 <= self.momentum < 1:
-            raise SpecError(f"Block momentum is at least 0 and under 1, not {quoted(self.momentum)}.")
+            raise SpecError(f"Block momentum is at least 0 and under 1, not {quote(self.momentum)}.")
         if not 0 < self.rate <= 2:
-            raise SpecError(f"The rate of block momentum is over 0 and at most 2, not {quoted(self.rate)}.")
+            raise SpecError(f"The rate of block momentum is over 0 and at most 2, not {quote(self.rate)}.")
 
 
 @dataclass(frozen=True)
 class Elastic(Noun, what="An elastic meeting"):
-    """Replicas that meet go `pull` of the way to a centre, and it moves by the sum of their pulls (EASGD, Zhang,
-    Choromanska and LeCun 2015, whose alpha this is).
+    """A meeting moves each replica by the share `pull` of its distance to a centre, and the centre by the sum of the
+    pulls (EASGD, Zhang, Choromanska and LeCun 2015; `pull` is their alpha).
     """
 
     pull: float
 
     def __post_init__(self) -> None:
         if not 0 < self.pull <= 1:
-            raise SpecError(f"An elastic meeting's pull is over 0 and at most 1, not {quoted(self.pull)}.")
+            raise SpecError(f"An elastic meeting's pull is over 0 and at most 1, not {quote(self.pull)}.")
 
 
 @dataclass(frozen=True)
 class Rhythm(Noun, what="A rhythm", partial=True):
-    """In which steps replicas meet; in the others each applies its own gradient to its own values.
+    """The steps in which replicas meet; in all other steps each replica applies its own gradient to its own values.
 
-    That is in every `steps`-th one; or, with a `threshold`, after a step in which the smoothed squared norm of any
-    replica's gradient has changed by at least this share of itself (SelSync, Tyagi and Swany 2023); or, with a
-    `quantile`, by at least as much as in this share of the last hundred steps. They meet in each of the first `after`
-    steps (post-local SGD, Lin, Stich, Patel and Jaggi 2020).
-
-    Where they meet they average what `averages` says. Their `parameters`, after a step of each replica's own: local SGD
-    (Stich 2019) and FedAvg, or what `block` or `elastic` make of the mean; each replica's optimizer slots stay its own.
-    Or the `gradients` of that step, which go into values that differ from replica to replica and stay so; in every step
-    that is plain training.
+    Exactly one of `steps`, `threshold` and `quantile` is stated.
     """
 
     steps: int | None = None
+    """Replicas meet in every `steps`-th step."""
     threshold: float | None = None
+    """Replicas meet after a step in which the smoothed squared norm of any replica's gradient changed by at least this
+    share of itself (SelSync, Tyagi and Swany 2023)."""
     averages: str = "parameters"
+    """*parameters*: replicas average their values after a local step: local SGD (Stich 2019) and FedAvg. Optimizer
+    slots stay local. *gradients*: replicas average the gradients of the step and apply the mean to values that differ
+    between replicas and stay different; with a meeting in every step, this is plain training."""
     block: BlockMomentum | None = None
+    """Outer optimizer applied to averaged parameters; None for none."""
     elastic: Elastic | None = None
+    """Elastic averaging of the parameters; None for plain averaging."""
     quantile: float | None = None
+    """Like `threshold`, but the smoothed squared norm must change by at least as much as in this share of the last
+    hundred steps."""
     after: int | None = None
+    """Replicas meet in each of the first `after` steps (post-local SGD, Lin, Stich, Patel and Jaggi 2020); None for no
+    such steps."""
 
     def __post_init__(self) -> None:
-        if sum(each is not None for each in (self.steps, self.threshold, self.quantile)) != 1:
+        if sum(criterion is not None for criterion in (self.steps, self.threshold, self.quantile)) != 1:
             raise SpecError("A rhythm has one of 'steps', a 'threshold' and a 'quantile'; give one of them.")
         if self.quantile is not None and not 0 <= self.quantile <= 1:
-            raise SpecError(f"A rhythm's quantile is a share from 0 to 1, not {quoted(self.quantile)}.")
+            raise SpecError(f"A rhythm's quantile is a share from 0 to 1, not {quote(self.quantile)}.")
         if self.after is not None and self.after < 1:
-            raise SpecError(f"Replicas meet in each of the first 1 steps or more, not {quoted(self.after)}.")
+            raise SpecError(f"A rhythm's 'after' is at least 1 step, not {quote(self.after)}.")
         if self.steps is not None and self.steps < 1:
-            raise SpecError(f"Replicas meet in every step or more seldom, not in every {quoted(self.steps)} steps.")
+            raise SpecError(f"A rhythm's steps are at least 1, not {quote(self.steps)}.")
         if self.threshold is not None and not 0 <= self.threshold < math.inf:
-            raise SpecError(f"A rhythm's threshold is a share of at least 0, not {quoted(self.threshold)}.")
+            raise SpecError(f"A rhythm's threshold is a share of at least 0, not {quote(self.threshold)}.")
         if self.averages not in AVERAGED:
-            raise SpecError(f"What replicas average is one of {', '.join(AVERAGED)}, not {quoted(self.averages)}.")
+            raise SpecError(f"A rhythm averages one of {', '.join(AVERAGED)}, not {quote(self.averages)}.")
         more = [name for name in ("threshold", "quantile", "block", "elastic") if getattr(self, name) is not None]
         if more and self.averages != "parameters":
-            raise SpecError(f"With {quoted(more[0])} replicas average parameters, not {self.averages}.")
+            raise SpecError(f"With {quote(more[0])} replicas average parameters, not {self.averages}.")
         if self.block and self.elastic:
             raise SpecError("A rhythm has at most one of 'block' and 'elastic'.")
 
 
 @dataclass(frozen=True)
 class CutOff(Noun, what="A cut-off", partial=True):
-    """A step waits for the `first` so many replicas, and is made with the mean of their gradients (Chen, Monga, Bengio
-    and Jozefowicz 2016: backup workers). Or a `policy` decides for how many, out of when replicas came before.
+    """A step waits for the `first` K replicas to finish and applies the mean of their gradients (K-sync SGD with backup
+    workers, Chen, Monga, Bengio and Jozefowicz 2016). Or a `policy` chooses K from the arrival times of earlier steps.
 
-    A policy is after gradients a second: the largest c over the time until c have come. *elfving* takes all times for
-    one normal distribution, *empirical* the last ones for what comes, *filter* follows each replica by itself, and
-    *bandit* tries counts out. *gain* expects times as *empirical* does, but is after progress a second: by how much
-    the loss falls with c gradients, as their noise has it (after DBW, Xu, Neglia and Sebastianelli 2020). *learned*
-    fits a model of all replicas' times as it goes (after BDSGD, Teng and Wood 2018); until then it is *filter*.
+    A policy maximizes gradients per second: K over the time until K replicas have arrived. *elfving* fits one normal
+    distribution to all times, *empirical* expects the latest times again, *filter* tracks every replica separately, and
+    *bandit* tries counts. *gain* expects times like *empirical*, but maximizes progress per second: the expected
+    decrease of the loss with K gradients, given their noise (after DBW, Xu, Neglia and Sebastianelli 2020). *learned*
+    fits a model of all replicas' times during training (after BDSGD, Teng and Wood 2018) and acts like *filter* until
+    the first fit.
 
-    For a time that was not waited for *elfving*, *empirical* and *gain* take one that was: with `imputes` "truncated"
-    one that is over the wait, with "naive" any. *learned* takes it as over the wait, or with "naive" as any that was.
+    The time of a straggler that the step did not wait for is unseen. *elfving*, *empirical* and *gain* impute it from
+    seen times: with `imputes` "truncated" from those that exceed the wait, with "naive" from all. *learned* treats it
+    as censored at the wait, or with "naive" as distributed like all seen times.
 
-    One that comes later leaves no trace of that step: no gradient, no state of its own, no metrics. It may `finish` its
-    pass and begin the next one then, or `stop`, so that it begins the next step with the others.
+    A late replica leaves no trace in the step: no gradient, no local state, no metrics. With `late` "finish", it
+    completes its pass and then begins its next one; with "stop", it aborts and begins the next step with the others.
     """
 
     first: int | None = None
@@ -119,69 +125,69 @@ class CutOff(Noun, what="A cut-off", partial=True):
         if (self.first is None) == (self.policy is None):
             raise SpecError("A cut-off has either 'first' or a 'policy'; give one of them.")
         if self.policy is not None and self.policy not in POLICIES:
-            raise SpecError(f"A cut-off's policy is one of {', '.join(POLICIES)}, not {quoted(self.policy)}.")
+            raise SpecError(f"A cut-off's policy is one of {', '.join(POLICIES)}, not {quote(self.policy)}.")
         if self.imputes not in IMPUTED:
-            raise SpecError(f"A cut-off imputes {' or '.join(IMPUTED)} times, not {quoted(self.imputes)}.")
+            raise SpecError(f"A cut-off imputes {' or '.join(IMPUTED)} times, not {quote(self.imputes)}.")
         if self.first is not None and self.first < 1:
-            raise SpecError(f"A step waits for at least the first replica, not for {quoted(self.first)}.")
+            raise SpecError(f"A step waits for at least the first replica, not for {quote(self.first)}.")
         if self.late not in LATE:
-            raise SpecError(f"What late replicas do is one of {', '.join(LATE)}, not {quoted(self.late)}.")
+            raise SpecError(f"A cut-off's 'late' is one of {', '.join(LATE)}, not {quote(self.late)}.")
 
 
 @dataclass(frozen=True)
 class Loads(Noun, what="Loads", partial=True):
-    """Of the examples of a step each replica computes its part of `parts`, so that unlike ones take as long.
+    """Split a step's examples over replicas in proportion to `parts`, so that fast and slow replicas finish together.
 
-    With a `dead_band` loads begin like that and follow the replicas' times: each becomes as much as would take the
-    mean's, once any is to change by more than this share of itself (Tyagi and Sharma 2020). A replica then computes
-    `least` to `most` times as much as if all had the same. Every example weighs the same, whoever computes it.
-
-    A step has `times` as many examples as the batches that replicas draw by themselves.
+    Every example has the same weight in the gradient, no matter which replica computes it.
     """
 
     parts: tuple[float, ...]
+    """A positive number per replica."""
     dead_band: float | None = None
+    """If stated, loads begin as `parts` and follow the replicas' times: every replica gets as many examples as it can
+    compute in the replicas' mean time, once any load would change by more than this share of itself (Tyagi and Sharma
+    2020). None keeps loads constant."""
     least: float = 0.125
+    """Smallest load with a dead band, as a multiple of an equal load."""
     most: float = 4.0
+    """Largest load with a dead band, as a multiple of an equal load."""
     times: float = 1.0
+    """Examples of a step, as a multiple of the batches that replicas would draw without loads."""
 
     def __post_init__(self) -> None:
-        if not self.parts or not all(0 < each < math.inf for each in self.parts):
-            raise SpecError(f"Loads have a positive number for each replica, not {quoted(list(self.parts))}.")
+        if not self.parts or not all(0 < part < math.inf for part in self.parts):
+            raise SpecError(f"Loads have a positive number for each replica, not {quote(list(self.parts))}.")
         if max(self.parts) > MOST_UNLIKE * min(self.parts):
-            raise SpecError(
-                f"The largest load is at most {MOST_UNLIKE} times the smallest: {quoted(list(self.parts))}."
-            )
+            raise SpecError(f"The largest load is at most {MOST_UNLIKE} times the smallest: {quote(list(self.parts))}.")
         if self.dead_band is not None and not 0 < self.dead_band < 1:
-            raise SpecError(f"The dead band of loads is a share over 0 and under 1, not {quoted(self.dead_band)}.")
+            raise SpecError(f"The dead band of loads is a share over 0 and under 1, not {quote(self.dead_band)}.")
         if not 1 / MOST_UNLIKE <= self.least <= 1 <= self.most <= MOST_UNLIKE:
             raise SpecError(
                 f"Loads are {1 / MOST_UNLIKE:g} to {MOST_UNLIKE} times an equal one, 'least' at most 1 and 'most' at "
-                f"least 1, not from {quoted(self.least)} to {quoted(self.most)}."
+                f"least 1, not from {quote(self.least)} to {quote(self.most)}."
             )
         if not 1 / MOST_UNLIKE <= self.times <= MOST_UNLIKE:
             raise SpecError(
-                f"A step has {1 / MOST_UNLIKE:g} to {MOST_UNLIKE} times the examples, not {quoted(self.times)} times."
+                f"A step has {1 / MOST_UNLIKE:g} to {MOST_UNLIKE} times the examples, not {quote(self.times)} times."
             )
 
     @property
     def shares(self) -> tuple[float, ...]:
         """The parts as shares of all examples."""
-        return tuple(each / sum(self.parts) for each in self.parts)
+        return tuple(part / sum(self.parts) for part in self.parts)
 
     @property
     def largest_share(self) -> float:
-        """The most of all examples that a replica may come to compute."""
+        """The largest share of all examples that a replica can be assigned."""
         return max(self.shares) if self.dead_band is None else max(*self.shares, min(1.0, self.most / len(self.parts)))
 
 
 @dataclass(frozen=True)
 class Discipline(Noun, what="A discipline", partial=True):
-    """In which steps replicas meet, for whom a step waits, what share of a gradient top-k keeps when, and how many of
-    the examples each replica computes.
+    """When replicas meet, which replicas a step waits for, which ratio top-k keeps, and how examples are split.
 
-    What is left out is plain: replicas meet in all steps, all wait for all, top-k keeps its own ratio, and all compute
-    as many.
+    A part that is None is plain: replicas meet in all steps, a step waits for all replicas, top-k keeps the
+    compressor's ratio, and all replicas compute equally many examples.
     """
 
     rhythm: Rhythm | None = None
@@ -191,7 +197,7 @@ class Discipline(Noun, what="A discipline", partial=True):
 
     @property
     def changes_statistics(self) -> bool:
-        """Whether training under it follows other numbers; who computes an example makes no difference."""
+        """Whether the discipline changes the numbers of training; how equally weighted examples are split does not."""
         return any((self.rhythm, self.waits, self.fidelity, self.loads and self.loads.times != 1))
 
     def __post_init__(self) -> None:

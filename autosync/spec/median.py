@@ -1,4 +1,4 @@
-"""How sure the median of some values is."""
+"""A distribution-free confidence interval of the median."""
 
 import math
 from collections.abc import Sequence
@@ -7,11 +7,12 @@ from functools import lru_cache
 
 
 def median_interval(values: Sequence[float], confidence: float = 0.95) -> tuple[float, float]:
-    """Two order statistics that hold the median with at least `confidence`, whatever the distribution.
+    """Two order statistics that enclose the median with at least `confidence`, for any distribution.
 
-    For independent values they are exact: X(k) to X(n+1-k) with the largest k for which 2 P(Binomial(n, 1/2) < k) is at
-    most 1 - `confidence`. With so few values that no k exists (under 6 for 95 %), they are the least and the greatest.
-    Steps of one trial depend on each other, so between trials a median varies more than this says.
+    For independent values the interval is exact: X(k) to X(n+1-k) with the largest k for which
+    2 P(Binomial(n, 1/2) < k) is at most 1 - `confidence`. If no such k exists (under 6 values for 95 %), the interval
+    is from the least to the greatest value. Steps of a trial depend on each other, so the medians of several trials
+    vary more than this interval.
     """
     if not values:
         raise ValueError("A median's interval needs at least one value; none was given.")
@@ -22,7 +23,7 @@ def median_interval(values: Sequence[float], confidence: float = 0.95) -> tuple[
 
 @lru_cache(maxsize=1024)
 def _rank(count: int, confidence: float) -> int:
-    """The k of `median_interval`; 0 where none exists."""
+    """The k of `median_interval`; 0 if none exists."""
     most = Fraction(1 - confidence) / 2 * 2**count
     rank, below = 0, 1
     while below <= most:

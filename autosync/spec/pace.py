@@ -1,4 +1,4 @@
-"""The pace of a node whose passes are waited for: how long each takes, a pure function of seed and step."""
+"""The pace of a node: durations of its passes, a pure function of seed and step, which the node waits out."""
 
 from __future__ import annotations
 
@@ -12,41 +12,41 @@ from statistics import NormalDist
 from typing import Any
 
 from autosync.errors import SpecError
-from autosync.spec.codec import every, known_fields, optional, required
-from autosync.spec.kept import TIMES, kind_of
+from autosync.spec.codec import check_fields, read_list, read_optional, read_required
+from autosync.spec.pace_report import TIMES, kind_of
 from autosync.spec.profile import ModelProfile
-from autosync.spec.quoting import quoted
+from autosync.spec.quoting import quote
 
 NUMBERS = ("recorded", "held")
-"""What a paced pass gives: gradients of real steps, replayed, or real gradients, held until their time."""
+"""The results of a paced pass: replayed gradients of earlier real steps, or real gradients held until their time."""
 
 KINDS = tuple(dict.fromkeys(kind_of(time, numbers) for time in TIMES for numbers in NUMBERS))
 """The kinds of times that records may have; see `RuntimeRecord.kind`."""
 
 MOST_SECONDS, MOST_FACTOR, MOST_DWELL, MOST_TRACED, MOST_STREAMED = 3600.0, 1e6, 10**6, 2000, 1e9
-"""Limits of paces; of a trace's factors because a node's pace is in one argument of `ray start`, of 128 KiB at most."""
+"""Limits of paces. A trace's length is limited because one argument of `ray start`, at most 128 KiB, holds the pace."""
 
 TRAINS_NOTHING = "Recorded gradients repeat and train nothing; let the paced nodes' numbers be held."
-"""Why a step on recorded numbers takes no batches and has no discipline."""
+"""The reason why a step on recorded numbers takes no batches and has no discipline."""
 
 MOST_RELEASES = 12
-"""The most times in a pass at which gradients are released: each costs a core time, most where it wakes a process."""
+"""The most releases of gradients in a pass. A release costs core time, most of all if it wakes a process."""
 
 NEAR = 0.01
-"""Gradients that are ready within such a share of the backward pass are released together: they save a release each."""
+"""Gradients ready within this share of the backward pass share a release, which saves a release per gradient."""
 
 
 def _number(value: float, least: float, most: float, what: str) -> None:
     if not (math.isfinite(value) and least <= value <= most):
-        raise SpecError(f"{what} is from {least:g} to {most:g}, not {quoted(value)}.")
+        raise SpecError(f"{what} is from {least:g} to {most:g}, not {quote(value)}.")
 
 
 @dataclass(frozen=True)
 class Slow:
-    """Spells in which a node takes `factor` times as long: each of `dwell` steps, and a share `probability` of all.
+    """Spells of `dwell` steps in which a node takes `factor` times as long; a spell is slow with `probability`.
 
-    Time is cut into spells of `dwell` steps, which begin at another step for each node; each is slow with that
-    probability. Nodes that name the same `together`, such as their rack, are slow at the same steps.
+    Steps are divided into spells of `dwell` steps, shifted for each node. Nodes with the same `together`, such as the
+    name of their rack, are slow in the same steps.
     """
 
     probability: float
@@ -60,7 +60,7 @@ class Slow:
         _number(self.factor, 1 / MOST_FACTOR, MOST_FACTOR, "The factor of a slow spell")
 
     def at(self, seed: int, step: int, node: str) -> float:
-        """The factor of `step`, which is 1 outside of slow spells."""
+        """The factor of `step`: 1 outside slow spells."""
         who = f"together {self.together}" if self.together else f"node {node}"
         spell = (step + int(_uniform(seed, who, "phase", 0) * self.dwell)) // self.dwell
         return self.factor if _uniform(seed, who, "slow", spell) < self.probability else 1.0
@@ -76,20 +76,21 @@ class Slow:
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Slow:
         what = "A slow spell"
-        known_fields(document, ("probability", "dwell", "factor", "together"), what)
+        check_fields(document, ("probability", "dwell", "factor", "together"), what)
         return cls(
-            required(document, "probability", float, what),
-            required(document, "dwell", int, what),
-            required(document, "factor", float, what),
-            optional(document, "together", str, what) or "",
+            read_required(document, "probability", float, what),
+            read_required(document, "dwell", int, what),
+            read_required(document, "factor", float, what),
+            read_optional(document, "together", str, what) or "",
         )
 
 
 @dataclass(frozen=True)
 class Spread:
-    """How passes vary: factors of a log-normal jitter (its sigma; the median is 1), of slow spells and of a trace.
+    """Variation of passes: the product of log-normal jitter (`lognormal` is sigma; the median is 1), slow spells and a
+    trace.
 
-    A `trace` is recorded factors, a step each, which begin anew after the last one.
+    A `trace` has a recorded factor per step and repeats from its start after its end.
     """
 
     lognormal: float = 0.0
@@ -100,8 +101,8 @@ class Spread:
         _number(self.lognormal, 0.0, 3.0, "The sigma of a log-normal spread")
         if len(self.trace) > MOST_TRACED:
             raise SpecError(f"A pace's trace has at most {MOST_TRACED} factors, not {len(self.trace)}.")
-        for each in self.trace:
-            _number(each, 1 / MOST_FACTOR, MOST_FACTOR, "A factor of a pace's trace")
+        for factor in self.trace:
+            _number(factor, 1 / MOST_FACTOR, MOST_FACTOR, "A factor of a pace's trace")
 
     def at(self, seed: int, step: int, device: str) -> float:
         """The factor of `step` on `device`, such as `node0/cpu:1`; devices of a node share its slow spells."""
@@ -115,17 +116,17 @@ class Spread:
     def to_json(self) -> dict[str, Any]:
         document: dict[str, Any] = {"lognormal": float(self.lognormal)} if self.lognormal else {}
         document |= {"slow": self.slow.to_json()} if self.slow else {}
-        return document | ({"trace": [float(each) for each in self.trace]} if self.trace else {})
+        return document | ({"trace": [float(factor) for factor in self.trace]} if self.trace else {})
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Spread:
         what = "A spread"
-        known_fields(document, ("lognormal", "slow", "trace"), what)
-        slow = optional(document, "slow", dict, what)
+        check_fields(document, ("lognormal", "slow", "trace"), what)
+        slow = read_optional(document, "slow", dict, what)
         return cls(
-            optional(document, "lognormal", float, what) or 0.0,
+            read_optional(document, "lognormal", float, what) or 0.0,
             None if slow is None else Slow.from_json(slow),
-            every(document, "trace", float, what) if "trace" in document else (),
+            read_list(document, "trace", float, what) if "trace" in document else (),
         )
 
 
@@ -134,19 +135,25 @@ STEADY = Spread()
 
 @dataclass(frozen=True)
 class Pace:
-    """A replica's passes take `fixed_seconds`, and in proportion to its examples `batch_seconds` and `scale` x its
-    profile's seconds, as for a whole batch; times a spread.
+    """How long a replica's forward and backward pass take together.
 
-    They are waited for, and use next to no processor where `numbers` are *recorded*; see `NUMBERS`. To each replica in
-    training examples come in a `stream` of so many a second, if there is one, and a pass begins once its own are there.
+    Seconds = (`fixed_seconds` + (`batch_seconds` + `scale` x the profile's seconds) x share of a batch) x spread.
+    The replica waits until the time is over. If `numbers` are *recorded*, the passes use almost no processor time.
     """
 
     scale: float = 1.0
+    """Factor on the model profile's seconds for a whole batch."""
     fixed_seconds: float = 0.0
+    """Seconds of a step that do not depend on the number of examples."""
     numbers: str = "recorded"
+    """The results of the passes; see `NUMBERS`."""
     spread: Spread = STEADY
+    """Variation from step to step."""
     stream: float | None = None
+    """Training examples per second that arrive at a replica; a pass begins when its examples have arrived. None if all
+    examples are there from the start."""
     batch_seconds: float = 0.0
+    """Seconds for a whole batch in addition to the profile's seconds."""
 
     def __post_init__(self) -> None:
         if self.stream is not None:
@@ -157,12 +164,12 @@ class Pace:
         if not self.scale + self.fixed_seconds + self.batch_seconds > 0:
             raise SpecError("A pace has a scale, a fixed time or a time for a batch above zero; all are 0.")
         if self.numbers not in NUMBERS:
-            raise SpecError(f"The numbers of a pace are {' or '.join(NUMBERS)}, not {quoted(self.numbers)}.")
+            raise SpecError(f"The numbers of a pace are {' or '.join(NUMBERS)}, not {quote(self.numbers)}.")
 
     def seconds(self, profile: ModelProfile, seed: int, step: int, device: str, share: float = 1.0) -> float:
-        """Seconds of both passes of `step` on `device`; `share` is how many examples it takes, over the batch size.
+        """Seconds of both passes of `step` on `device`; `share` is the replica's examples over the batch size.
 
-        The same in every process: what varies is drawn by hashing seed, step and who draws.
+        All processes get the same value, because random factors are hashes of seed, step and device.
         """
         batch = self.batch_seconds + self.scale * (profile.forward_seconds + profile.backward_seconds)
         return (self.fixed_seconds + batch * share) * self.spread.at(seed, step, device)
@@ -180,45 +187,62 @@ class Pace:
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Pace:
         what = "A pace"
-        known_fields(document, ("scale", "fixed_seconds", "batch_seconds", "numbers", "spread", "stream"), what)
-        spread = optional(document, "spread", dict, what)
+        check_fields(document, ("scale", "fixed_seconds", "batch_seconds", "numbers", "spread", "stream"), what)
+        spread = read_optional(document, "spread", dict, what)
         return cls(
-            required(document, "scale", float, what),
-            required(document, "fixed_seconds", float, what),
-            required(document, "numbers", str, what),
+            read_required(document, "scale", float, what),
+            read_required(document, "fixed_seconds", float, what),
+            read_required(document, "numbers", str, what),
             STEADY if spread is None else Spread.from_json(spread),
-            optional(document, "stream", float, what),
-            optional(document, "batch_seconds", float, what) or 0.0,
+            read_optional(document, "stream", float, what),
+            read_optional(document, "batch_seconds", float, what) or 0.0,
         )
 
 
-def releases(profile: ModelProfile, most: int = MOST_RELEASES) -> tuple[tuple[float, tuple[str, ...]], ...]:
-    """When in a pass gradients are released, and the variables of each release: at most `most`, in order of time.
+def reads(profile: ModelProfile, most: int = MOST_RELEASES) -> tuple[tuple[float, tuple[str, ...]], ...]:
+    """Return the times of at most `most` reads in a pass, with the variables of each read, in order of time.
 
-    A time is a fraction of both passes, the last one 1. Those that are `NEAR` are put together; of all ways to put more
-    together it is one in which the gradient that waits longest for its release waits least.
+    A time is a fraction of both passes together, and the time of the earliest of its variables; they are grouped as by
+    `releases`. Without measured times, a variable is read as long after the pass begins as its gradient is ready before
+    the pass ends, in shares of the forward and the backward pass.
     """
-    ordered = sorted(profile.ready, key=lambda name: profile.ready[name])
-    ready = [profile.ready[name] for name in ordered]
-    waits = sorted({later - earlier for later in ready for earlier in ready if later >= earlier})
-    longest = max(NEAR, waits[bisect_left(waits, True, key=lambda each: len(_begins(ready, each)) <= most)])
+    times = profile.read or {name: 1 - ready for name, ready in profile.ready.items()}
     forward = profile.forward_seconds / (profile.forward_seconds + profile.backward_seconds)
-    begins = [*_begins(ready, longest), len(ready)]
-    groups = [tuple(ordered[begin:end]) for begin, end in pairwise(begins)]
+    return tuple((forward * times[group[0]], group) for group in _groups(times, most))
+
+
+def releases(profile: ModelProfile, most: int = MOST_RELEASES) -> tuple[tuple[float, tuple[str, ...]], ...]:
+    """Return the times of at most `most` releases in a pass, with the variables of each release, in order of time.
+
+    A time is a fraction of both passes together; the last time is 1. Gradients within `NEAR` share a release. If
+    there are still too many releases, gradients are grouped so that the longest wait for a release is minimal.
+    """
+    forward = profile.forward_seconds / (profile.forward_seconds + profile.backward_seconds)
+    groups = _groups(profile.ready, most)
     times = [forward + (1 - forward) * profile.ready[group[-1]] for group in groups]
     return tuple(zip([*times[:-1], 1.0], groups, strict=True))
 
 
+def _groups(times: Mapping[str, float], most: int) -> list[tuple[str, ...]]:
+    """At most `most` groups of names with consecutive times, such that the longest difference in a group is minimal."""
+    ordered = sorted(times, key=lambda name: times[name])
+    fractions = [times[name] for name in ordered]
+    waits = sorted({later - earlier for later in fractions for earlier in fractions if later >= earlier})
+    longest = max(NEAR, waits[bisect_left(waits, True, key=lambda wait: len(_begins(fractions, wait)) <= most)])
+    begins = [*_begins(fractions, longest), len(fractions)]
+    return [tuple(ordered[begin:end]) for begin, end in pairwise(begins)]
+
+
 def _begins(ready: list[float], longest: float) -> list[int]:
-    """Where groups of the sorted `ready` begin, each as large as it can be with nobody waiting over `longest`."""
+    """The first index of each group of the sorted `ready`; groups are as large as waits of at most `longest` allow."""
     begins: list[int] = []
-    for number, each in enumerate(ready):
-        if not begins or each - ready[begins[-1]] > longest:
+    for number, fraction in enumerate(ready):
+        if not begins or fraction - ready[begins[-1]] > longest:
             begins.append(number)
     return begins
 
 
 def _uniform(seed: int, who: str, what: str, number: int) -> float:
-    """A number between 0 and 1, neither of them, that follows from what is given alone."""
+    """A number strictly between 0 and 1 that depends on the arguments only."""
     drawn = hashlib.blake2b(f"{seed}\n{who}\n{what}\n{number}".encode(), digest_size=8).digest()
     return ((int.from_bytes(drawn, "big") >> 12) + 0.5) / 2**52

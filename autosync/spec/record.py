@@ -1,4 +1,4 @@
-"""The record noun: one attempt to time one strategy, and what came of it. A record never changes."""
+"""The record noun: an attempt to time a strategy, and its outcome. A record never changes."""
 
 from __future__ import annotations
 
@@ -10,38 +10,39 @@ from typing import Any
 
 from autosync.errors import SpecError
 from autosync.spec.cluster import ClusterSpec
-from autosync.spec.codec import Noun, check_start, known_fields, required
-from autosync.spec.kept import KeptPace, kind_of
+from autosync.spec.codec import Noun, check_fields, check_start, read_required
 from autosync.spec.model import ModelSpec
-from autosync.spec.quoting import listed, quoted
+from autosync.spec.pace_report import KeptPace, kind_of
+from autosync.spec.quoting import quote, shorten_list
 from autosync.spec.strategy import Strategy
 
 OUTCOMES = ("ok", "stopped", "failed", "timed_out", "lost")
 PURPOSES = ("baseline", "search", "remeasure", "manual")
 ENGINE_IN_VERSIONS = "autosync.engine"
-"""The name of the engine's version in a record's `versions`, where once a digest of its source stood."""
+"""Name of the engine's version in a record's `versions`; older records have a digest of the engine's source there."""
 DIGEST_LENGTH = 12
 
 
 def engine_of(versions: Mapping[str, str]) -> int:
-    """The version of the engine among a record's `versions`; 0 where they do not say."""
+    """The version of the engine among a record's `versions`; 0 if they do not state one."""
     version = versions.get(ENGINE_IN_VERSIONS, "")
     return int(version) if version.isdecimal() and len(version) < DIGEST_LENGTH else 0
 
 
 @dataclass(frozen=True)
 class TimingProtocol:
-    """How a strategy is timed: steps thrown away, steps kept, and the limits of patience.
-
-    A trial is *stopped* when, after `check_after` timed steps or more, its median is surely over `stop_factor` times
-    the best so far: the 95 % interval of its median is. `time_limit_seconds` bounds the whole trial, building included.
-    """
+    """How a trial times a strategy, and when the trial ends early."""
 
     warmup_steps: int = 10
+    """Number of steps before timing begins."""
     timed_steps: int = 40
     time_limit_seconds: float = 300.0
+    """Limit of the whole trial in seconds, including building the step."""
     stop_factor: float = 2.0
+    """A trial is *stopped* once the 95 % interval of its median step is entirely above this multiple of the best median
+    so far."""
     check_after: int = 5
+    """Number of timed steps before the first check against `stop_factor`."""
 
     def __post_init__(self) -> None:
         if self.warmup_steps < 0 or self.timed_steps < 1 or self.check_after < 1:
@@ -56,59 +57,68 @@ class TimingProtocol:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> TimingProtocol:
-        """The protocol that `to_json` described; an integer stays one, for a record's identity. Raises `SpecError`."""
-        known_fields(document, tuple(each.name for each in fields(cls)), "A timing protocol")
-        given = [each for each in fields(cls) if each.name in document]
-        for each in given:
-            required(document, each.name, type(each.default), "A timing protocol")
-        return cls(**{each.name: document[each.name] for each in given})
+        """The protocol that `to_json` described. Raises `SpecError`.
+
+        An integer is not converted to a float, because the record's digest would change.
+        """
+        check_fields(document, tuple(part.name for part in fields(cls)), "A timing protocol")
+        present = [part for part in fields(cls) if part.name in document]
+        for part in present:
+            read_required(document, part.name, type(part.default), "A timing protocol")
+        return cls(**{part.name: document[part.name] for part in present})
 
 
 @dataclass(frozen=True)
 class RuntimeRecord(Noun, what="A record", always=("final_loss", "predicted_seconds")):
-    """A fact: `strategy` trained `model` on `cluster` and took `step_seconds`, or failed for `reason`.
-
-    `outcome` is *ok* (all timed steps kept), *stopped* (clearly slower than the best; some steps kept),
-    *timed_out*, *failed*, or *lost* (a process or node under it went away, which says nothing about the strategy);
-    all but *ok* state a reason. `setup_seconds` is what building the step took,
-    `total_seconds` the whole trial. `predicted_seconds` is what the simulator said before the trial ran.
-    `sequence` numbers the trials of a collection or a search; `load_average` is the machine's just before the trial,
-    over a minute. `pace` is how the pace was kept, of a trial on paced nodes that timed steps. `phases` are those
-    that the timed steps began in, numbered from 0, of a trial on a cluster whose links change.
-    """
+    """A fact: `strategy` trained `model` on `cluster` and took `step_seconds`, or failed for `reason`."""
 
     model: ModelSpec
     cluster: ClusterSpec
     strategy: Strategy
     protocol: TimingProtocol
     outcome: str
+    """*ok* (all timed steps kept), *stopped* (clearly slower than the best; some steps kept), *timed_out*, *failed*, or
+    *lost* (a process or node of the trial was lost, which says nothing about the strategy)."""
     purpose: str
+    """One of `PURPOSES`."""
     label: str
     run: str
     seed: int
     started_at: float
+    """Seconds since 1970."""
     setup_seconds: float = 0.0
+    """Seconds that building the step took."""
     total_seconds: float = 0.0
+    """Seconds of the whole trial."""
     step_seconds: tuple[float, ...] = ()
+    """Seconds of each timed step."""
     reason: str = ""
+    """A sentence that explains an outcome other than *ok*; empty if the outcome is *ok*."""
     final_loss: float | None = None
     predicted_seconds: float | None = None
+    """Seconds per step that the simulator predicted before the trial; None without a prediction."""
     host: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)
     sequence: int | None = None
+    """Number of the trial in a collection or search; None for other trials."""
     load_average: float | None = None
+    """The machine's load average over a minute, just before the trial."""
     pace: KeptPace | None = None
+    """How closely passes followed the pace; None if nodes were not paced or no step was timed."""
     phases: tuple[int, ...] | None = None
+    """Phase, counted from 0, in which each timed step began; None if the cluster's links do not change."""
+    framework: str | None = None
+    """Framework of the engine that timed the steps; None for TensorFlow, as in records older than other engines."""
 
     def __post_init__(self) -> None:
         if self.outcome not in OUTCOMES:
-            raise SpecError(f"A record's outcome is one of {', '.join(OUTCOMES)}, not {quoted(self.outcome)}.")
+            raise SpecError(f"A record's outcome is one of {', '.join(OUTCOMES)}, not {quote(self.outcome)}.")
         if self.purpose not in PURPOSES:
-            raise SpecError(f"A record's purpose is one of {', '.join(PURPOSES)}, not {quoted(self.purpose)}.")
+            raise SpecError(f"A record's purpose is one of {', '.join(PURPOSES)}, not {quote(self.purpose)}.")
         if (self.outcome == "ok") == bool(self.reason):
             raise SpecError(
                 "Exactly the records that are not ok state a reason; "
-                f"outcome {quoted(self.outcome)}, {quoted(self.reason)}."
+                f"outcome {quote(self.outcome)}, {quote(self.reason)}."
             )
         if self.outcome == "ok" and not self.step_seconds:
             raise SpecError("A record that is ok holds its step seconds; none were given.")
@@ -123,11 +133,13 @@ class RuntimeRecord(Noun, what="A record", always=("final_loss", "predicted_seco
             raise SpecError(f"A record's predicted step is finite, not {self.predicted_seconds!r}.")
         last = len(self.cluster.phase_starts) - 1
         if self.phases is not None and (
-            not last or len(self.phases) != len(self.step_seconds) or not all(0 <= each <= last for each in self.phases)
+            not last
+            or len(self.phases) != len(self.step_seconds)
+            or not all(0 <= phase <= last for phase in self.phases)
         ):
             raise SpecError(
                 f"A record has the phase of each timed step where links change: here {len(self.step_seconds)} phases "
-                f"from 0 to {last}, not {listed([str(each) for each in self.phases]) or 'none'}."
+                f"from 0 to {last}, not {shorten_list([str(phase) for phase in self.phases]) or 'none'}."
             )
         if self.pace is not None and (not self.cluster.paced or self.pace.numbers != self.cluster.numbers):
             raise SpecError(
@@ -137,29 +149,29 @@ class RuntimeRecord(Noun, what="A record", always=("final_loss", "predicted_seco
 
     @property
     def engine(self) -> int:
-        """The version of the engine that timed it; 0 where it does not say."""
+        """The version of the engine that timed the steps; 0 if the record does not state one."""
         return engine_of(self.versions)
 
     @property
     def time(self) -> str:
-        """What its seconds are: *real*, *paced* or *virtual*."""
+        """The kind of its durations: *real*, *paced* or *virtual*."""
         return self.pace.time if self.pace else self.cluster.time
 
     @property
     def numbers(self) -> str:
-        """What its gradients are: *real*, *held* or *recorded*."""
+        """The kind of its gradients: *real*, *held* or *recorded*."""
         return self.cluster.numbers
 
     @property
     def kind(self) -> str:
-        """Both in a word: *real*, or as *paced-recorded*. Seconds of different kinds are never compared."""
-        return kind_of(self.time, self.numbers)
+        """The kind of its seconds, as `kind_of` states it. Seconds of different kinds are never compared."""
+        return kind_of(self.time, self.numbers, self.framework)
 
-    def compares_on(self, cluster: ClusterSpec) -> bool:
-        """Whether its seconds are of the same kind as those of trials on `cluster`: real, paced or virtual ones, with
-        the same kind of numbers.
+    def compares_on(self, cluster: ClusterSpec, framework: str | None = None) -> bool:
+        """Whether its seconds can be compared with those that an engine of `framework` times on `cluster`, because
+        framework, kind of durations and kind of gradients are the same.
         """
-        return (self.time, self.numbers) == (cluster.time, cluster.numbers)
+        return (self.time, self.numbers, self.framework) == (cluster.time, cluster.numbers, framework)
 
     @property
     def timed(self) -> bool:
@@ -168,14 +180,14 @@ class RuntimeRecord(Noun, what="A record", always=("final_loss", "predicted_seco
 
     @property
     def of_search(self) -> bool:
-        """Whether the trial is one of a search's own. Of trials timed again, those of a search have a number, and those
-        of the finals after it have none.
+        """Whether the trial belongs to a search proper. A trial that times a strategy again belongs to the search if it
+        has a number, and to the finals otherwise.
         """
         return self.purpose in ("baseline", "search") or self.sequence is not None
 
     @property
     def median_seconds(self) -> float | None:
-        """Median step time in seconds, or None when no step was timed."""
+        """Median step time in seconds, or None if no step was timed."""
         return statistics.median(self.step_seconds) if self.timed else None
 
     @property

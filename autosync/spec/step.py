@@ -1,4 +1,4 @@
-"""What is decided before a training step, and what is known after it."""
+"""The decision before a training step, and the report after it."""
 
 from __future__ import annotations
 
@@ -7,51 +7,57 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Decision:
-    """What the next step does.
-
-    `meets`: whether replicas meet in it; where that is None it is decided by what comes of it. Where they do not meet,
-    each applies its own gradient to its own values. `first`: how many replicas it waits for; None for all. `ratio`:
-    which of a fidelity's ratios top-k keeps, and `transport` by which of its transports that goes, each counted from 0;
-    None for its own. With `watches` the report says what the
-    others would have kept, with `norms` it has the gradients' squared norms. `loads` are the shares of a step's
-    examples that replicas compute; None for equal ones.
-    """
+    """A controller's decision about the next step."""
 
     meets: bool | None = True
+    """Whether replicas meet in the step; None lets the step's gradients decide. Replicas that do not meet apply their
+    own gradients to their own values."""
     first: int | None = None
+    """How many replicas the step waits for; None for all."""
     ratio: int | None = None
+    """Index, from 0, of the fidelity's ratio that top-k keeps; None for the compressor's ratio."""
     transport: int | None = None
+    """Index, from 0, of the fidelity's transport for the kept elements; None for the strategy's exchange."""
     watches: bool = False
+    """Whether the report states the share that every ratio of the fidelity would have kept (`StepReport.energies`)."""
     norms: bool = False
+    """Whether the report states the gradients' squared norms."""
     loads: tuple[float, ...] | None = None
+    """Share of the step's examples that each replica computes; None for equal shares."""
 
 
 @dataclass(frozen=True)
 class StepReport:
-    """What a controller may know of a step: what was decided before, and the mean loss before the update.
+    """The observations of a step that a controller may use.
 
-    By replica, and None for one that did not count: `examples`, how many it computed; `losses`, the mean loss of these;
-    `square_norms`, the squared norm of its own gradient, where that was asked for or the step was to decide if replicas
-    meet; `arrivals`, how many seconds after the step's beginning that gradient was there, where passes are paced or the
-    step did not wait for all. One that was not waited for would have come after all the others. `late` is by how many
-    seconds each paced pass ended too late. `energies[r]` are, where it was watched, the shares of the squared norm of
-    replica r's gradient, with what it had not sent before, that each of a fidelity's ratios would have kept.
-
-    `mean_square_norm` is the squared norm of the mean gradient as it was applied, but not clipped yet, where that was
-    asked for and replicas met by gradients. `buffered` is how many examples wait at each replica after the step, None
-    where they come in no stream. `met` is whether they met in the step, or right after it. `seconds` is how
-    long it took, as the client saw it.
+    Tuples have an entry per replica. An entry is None if the replica's gradient did not count.
     """
 
     decision: Decision
+    """The decision that the step carried out."""
     loss: float
+    """Mean loss before the update."""
     examples: tuple[int | None, ...] = ()
+    """Number of examples that the replica computed."""
     losses: tuple[float | None, ...] = ()
+    """Mean loss of the replica's examples."""
     square_norms: tuple[float | None, ...] = ()
+    """Squared norm of the replica's gradient. Stated if the decision asked for norms or let the step decide whether
+    replicas meet."""
     mean_square_norm: float | None = None
+    """Squared norm of the applied mean gradient before clipping. Stated if the decision asked for norms and replicas
+    met by gradients."""
     arrivals: tuple[float | None, ...] = ()
+    """Seconds from the step's start until the replica's gradient was ready. Stated if passes are paced or the step did
+    not wait for all replicas. A replica that the step did not wait for would have arrived after all stated ones."""
     late: tuple[float, ...] = ()
+    """Seconds by which the replica's paced pass ended too late."""
     met: bool = True
+    """Whether replicas met in the step or right after the step."""
     energies: tuple[tuple[float, ...], ...] = ()
+    """Per replica, and per ratio of the fidelity: share of the squared norm that the ratio would have kept. The norm is
+    of the gradient plus the residual of earlier steps. Empty unless the decision watches."""
     buffered: tuple[float | None, ...] = ()
+    """Number of examples that wait at the replica after the step; None without a stream."""
     seconds: float | None = None
+    """Duration of the step as the client measured it."""

@@ -1,12 +1,12 @@
-"""The one name of strategies that differ only by exchanging devices that are alike.
+"""Canonical forms of strategies that differ only by exchanging devices that are alike.
 
-Two server devices are alike when exchanging them, with all else of their nodes, leaves the cluster and the replica
-set as they are: worker processes of one node, and whole nodes with equal cores, workers, GPUs and links. Rates are
-compared as `ClusterSpec.digest` rounds them, in half powers of two; latencies are left out, as there.
+Two server devices are alike if exchanging them (with the rest of their nodes) leaves the cluster and the replica set
+unchanged: worker processes of one node, and whole nodes with equal cores, workers, GPUs and links. Rates are compared
+as `ClusterSpec.digest` rounds them, in half powers of two; latencies are ignored, as in the digest.
 
-Nodes count as alike when exchanging just the two is an automorphism. Such exchanges are transitive, so the nodes fall
+Two nodes are alike if exchanging only these two is an automorphism. Such exchanges are transitive, so the nodes fall
 into classes, all permutations of a class are automorphisms, and naming devices in order of first use is canonical.
-Exchanging whole racks at once is not folded: strategies that differ by it keep two names.
+Exchanges of whole racks are not canonicalized: strategies that differ by one keep different forms.
 """
 
 from collections import Counter
@@ -27,32 +27,33 @@ _Key: TypeAlias = tuple[str, str, tuple[int | tuple[float, int], ...]]
 def canonical_strategy(strategy: Strategy, cluster: ClusterSpec, apart: tuple[frozenset[str], ...] = ()) -> Strategy:
     """The same strategy with devices that are alike, and all-reduce groups, numbered in order of first use.
 
-    Devices are met in the order of variables' names, so that listing the variables in another order changes nothing;
-    groups are numbered in the order given. `apart` lists sets of devices: a device in a set is never exchanged for one
-    outside it. Devices the cluster does not have keep their names.
+    Devices are visited in the order of variables' names, so that the order of `strategy.variables` has no effect.
+    Groups are numbered in the order of `strategy.variables`. `apart` lists sets of devices: a device in a set is never
+    exchanged for a device outside the set. Devices that the cluster does not have keep their names.
     """
     symmetry = _symmetry(cluster, frozenset(strategy.replicas), apart)
     devices = symmetry.renaming(_devices_by_first_use(strategy))
     groups: dict[int, int] = {}
     renamed: dict[Synchronizer, Synchronizer] = {}
     variables = []
-    for each in strategy.variables:
-        for shard in each.distinct:
+    for decision in strategy.variables:
+        for shard in decision.distinct:
             if shard not in renamed:
-                renamed[shard] = _renamed(shard, devices, groups)
-        variables.append(each.with_others(renamed))
+                renamed[shard] = _rename(shard, devices, groups)
+        variables.append(decision.replace_synchronizers(renamed))
     return strategy if tuple(variables) == strategy.variables else replace(strategy, variables=tuple(variables))
 
 
 def _devices_by_first_use(strategy: Strategy) -> Iterable[str]:
     seen: dict[str, None] = {}
-    for each in sorted((each for each in strategy.variables if each.servers), key=lambda each: each.variable):
-        for shard in each.servers:
+    served = (decision for decision in strategy.variables if decision.servers)
+    for decision in sorted(served, key=lambda decision: decision.variable):
+        for shard in decision.servers:
             seen.setdefault(shard.device)
     return seen
 
 
-def _renamed(synchronizer: Synchronizer, devices: dict[str, str], groups: dict[int, int]) -> Synchronizer:
+def _rename(synchronizer: Synchronizer, devices: dict[str, str], groups: dict[int, int]) -> Synchronizer:
     if isinstance(synchronizer, AllReduce):
         group = groups.setdefault(synchronizer.group, len(groups))
         if group == synchronizer.group:
@@ -72,7 +73,7 @@ class _Symmetry:
     apart: tuple[frozenset[str], ...]
 
     def renaming(self, devices: Iterable[str]) -> dict[str, str]:
-        """New names of `devices`, which are given in order of first use."""
+        """New names of `devices`; `devices` are in order of first use."""
         nodes: dict[str, str] = {}
         used: Counter[int | tuple[str, Colour]] = Counter()
         names: dict[str, str] = {}
@@ -95,12 +96,12 @@ class _Symmetry:
 
     @cached_property
     def _within(self) -> dict[str, tuple[int, ...]]:
-        """The numbers of the sets `apart` that each device is in; of one in none, nothing."""
-        found: dict[str, tuple[int, ...]] = {}
+        """The numbers of the sets of `apart` that contain each device; devices in no set are missing."""
+        numbers: dict[str, tuple[int, ...]] = {}
         for number, group in enumerate(self.apart):
             for name in group:
-                found[name] = (*found.get(name, ()), number)
-        return found
+                numbers[name] = (*numbers.get(name, ()), number)
+        return numbers
 
     @cached_property
     def _home(self) -> dict[str, tuple[str, Colour]]:
@@ -116,25 +117,24 @@ class _Symmetry:
     @cached_property
     def _links(self) -> dict[str, list[_Key]]:
         """The links of each node or switch."""
-        found: dict[str, list[_Key]] = {}
+        keys: dict[str, list[_Key]] = {}
         for link in self.cluster.links:
             for end in {link.source, link.target}:
-                found.setdefault(end, []).append((link.source, link.target, link.rounded_rates))
-        return found
+                keys.setdefault(end, []).append((link.source, link.target, link.coarse_rates))
+        return keys
 
     def _look(self, node: Node) -> tuple[object, ...]:
-        """What must be equal for two nodes to be alike, but for their links."""
+        """All properties, except links, that must be equal for two nodes to be alike."""
         colours = Counter(self._colour(device) for device in (*node.cpu_devices, *node.gpu_devices))
         return node.machine, node.workers, frozenset(colours.items())
 
     def _exchangeable(self, first: Node, second: Node) -> bool:
-        """Whether two nodes that look alike can change places."""
+        """Whether exchanging two nodes with equal looks leaves their links unchanged."""
         swap = {first.name: second.name, second.name: first.name}
-        ours = self._links.get(first.name, [])
-        others = [each for each in self._links.get(second.name, []) if first.name not in each[:2]]
-        swapped = Counter((swap.get(source, source), swap.get(target, target), rates) for source, target, rates in ours)
-        swapped.update((swap.get(source, source), swap.get(target, target), rates) for source, target, rates in others)
-        return swapped == Counter([*ours, *others])
+        links = list(self._links.get(first.name, []))
+        links += [key for key in self._links.get(second.name, []) if first.name not in key[:2]]
+        swapped = Counter((swap.get(start, start), swap.get(end, end), rates) for start, end, rates in links)
+        return swapped == Counter(links)
 
     @cached_property
     def _classes(self) -> list[list[str]]:
@@ -158,5 +158,5 @@ class _Symmetry:
 
 @lru_cache(maxsize=256)
 def _symmetry(cluster: ClusterSpec, replicas: frozenset[str], apart: tuple[frozenset[str], ...]) -> _Symmetry:
-    """The symmetry of a cluster, kept for the clusters met last, since tens of thousands of candidates share one."""
+    """The symmetry of a cluster, cached because tens of thousands of candidates share it."""
     return _Symmetry(cluster, replicas, apart)

@@ -1,1 +1,1 @@
-"""What records say, in figures with their intervals: medians, noise, hits, accuracy, drift."""
+"""Statistics of records, with intervals: medians, noise, hits, accuracy, drift."""

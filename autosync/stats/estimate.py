@@ -1,4 +1,4 @@
-"""Figures with their 95 % intervals: of medians, shares, ratios and speed-ups."""
+"""Estimates with 95 % intervals: of medians, shares, ratios and speed-ups."""
 
 from __future__ import annotations
 
@@ -9,13 +9,11 @@ from dataclasses import dataclass, field
 from typing import Literal, final
 
 import numpy as np
-import numpy.typing as npt
 from scipy.stats import binomtest
 from scipy.stats import t as student
 
+from autosync.numeric import FloatArray
 from autosync.spec import median_interval
-
-Floats = npt.NDArray[np.float64]
 
 RESAMPLES = 1000
 CONFIDENCE = 0.95
@@ -25,34 +23,35 @@ TAILS_PERCENT = (2.5, 97.5)
 @final
 @dataclass(frozen=True)
 class Estimate:
-    """`value` and the ends of its 95 % interval; any of them may be infinite, or NaN where it says nothing.
+    """`value` and the ends of its 95 % interval; any of them may be infinite, or NaN if unknown.
 
-    What was resampled holds its `resamples` (b,), so that its difference from what was resampled alike is known too.
+    A bootstrap estimate holds its `resamples` (b,), from which differences of estimates with the same draws get their
+    intervals.
     """
 
     value: float
     low: float
     high: float
-    resamples: Floats | None = field(default=None, repr=False, compare=False)
+    resamples: FloatArray | None = field(default=None, repr=False, compare=False)
 
-    def minus(self, other: Estimate) -> Estimate:
-        """The difference by which this is more than `other`, which was resampled alike."""
+    def minus(self, subtrahend: Estimate) -> Estimate:
+        """This estimate minus `subtrahend`; both must come from the same bootstrap draws."""
         assert self.resamples is not None, "a difference needs resamples"
-        assert other.resamples is not None, "a difference needs resamples"
-        return estimate_of(np.append(self.value - other.value, self.resamples - other.resamples))
+        assert subtrahend.resamples is not None, "a difference needs resamples"
+        return estimate_of(np.append(self.value - subtrahend.value, self.resamples - subtrahend.resamples))
 
     def to_json(self) -> dict[str, float | None]:
         values = {"value": self.value, "low": self.low, "high": self.high}
         return {name: value if math.isfinite(value) else None for name, value in values.items()}
 
 
-def median_of(values: Sequence[float] | Floats) -> Estimate:
+def median_of(values: Sequence[float] | FloatArray) -> Estimate:
     """The median and two order statistics around it. Values that were not reached count as infinite.
 
-    Exact in both, as long as more than half were reached; else the median is infinite, and only that is known.
+    Median and interval are exact if more than half of the values were reached; otherwise the median is infinite.
     """
-    listed = [float(each) for each in values]
-    return Estimate(statistics.median(listed), *median_interval(listed))
+    numbers = [float(value) for value in values]
+    return Estimate(statistics.median(numbers), *median_interval(numbers))
 
 
 def share_of(count: int, total: int) -> Estimate:
@@ -64,8 +63,8 @@ def share_of(count: int, total: int) -> Estimate:
 
 
 def geometric_mean(values: Sequence[float]) -> Estimate:
-    """The geometric mean, as of speed-ups, with Student's interval over logarithms; infinitely wide for one value."""
-    logs = [math.log(each) for each in values]
+    """The geometric mean, with Student's interval over logarithms, which is infinitely wide for a single value."""
+    logs = [math.log(value) for value in values]
     centre = statistics.fmean(logs)
     if len(logs) < 2:
         return Estimate(math.exp(centre), 0.0, math.inf)
@@ -73,11 +72,11 @@ def geometric_mean(values: Sequence[float]) -> Estimate:
     return Estimate(math.exp(centre), math.exp(centre - margin), math.exp(centre + margin))
 
 
-def resampled(groups: Sequence[Floats], centre: Callable[..., Floats], seed: int = 0) -> Floats:
-    """The `centre` of each group of seeds' values (s,), and of its resamples: float64 (1 + RESAMPLES, groups).
+def resample(groups: Sequence[FloatArray], centre: Callable[..., FloatArray], seed: int = 0) -> FloatArray:
+    """The `centre` of each group's values (s,) by seed, and of its resamples: float64 (1 + RESAMPLES, groups).
 
-    Seeds are drawn with replacement in each group by itself; groups are not drawn, so what comes of this speaks about
-    them. `centre` takes an axis, as numpy's functions do.
+    Seeds are drawn with replacement within each group. Groups are not drawn, so results hold for these groups only.
+    `centre` takes an axis, like numpy's functions.
     """
     generator = np.random.default_rng(seed)
     columns = []
@@ -87,13 +86,13 @@ def resampled(groups: Sequence[Floats], centre: Callable[..., Floats], seed: int
     return np.stack(columns, axis=1)
 
 
-def estimate_of(found: Floats, method: Literal["linear", "closest_observation"] = "linear") -> Estimate:
-    """The first of `found`, with percentiles of the others, which are the same of resamples; NaN does not count.
+def estimate_of(values: FloatArray, method: Literal["linear", "closest_observation"] = "linear") -> Estimate:
+    """The first of `values` with the percentiles of the others, which come from resamples; NaN is ignored.
 
-    Between two resamples a percentile is interpolated, or is the nearer one's by the other `method`.
+    `method` interpolates a percentile between two resamples, or takes the nearer one.
     """
-    resamples = found[1:]
+    resamples = values[1:]
     known, low, high = resamples[~np.isnan(resamples)], math.nan, math.nan
     if len(known):
         low, high = (float(end) for end in np.percentile(known, TAILS_PERCENT, method=method))
-    return Estimate(float(found[0]), low, high, resamples)
+    return Estimate(float(values[0]), low, high, resamples)

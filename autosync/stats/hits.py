@@ -1,11 +1,11 @@
-"""Hit-rates: the share of searched trials that were better than the best baseline beyond the noise.
+"""Hit-rates: the share of searched trials that beat the best baseline beyond the noise.
 
 Notation, in log seconds: y_i is a trial's median and e_i its standard error; y_b and e_b are the best baseline's. A
-trial is a hit when y_i < y_b - 2 sqrt(e_i^2 + e_b^2). e_i is the deviation d between trials, which holds the noise
-within them (`autosync.stats.noise`), or that of the median over the trial's own steps, where that is more or
-d is not known; a baseline that was timed T times has e_b = d / sqrt(T). Where finals were held, on a machine that may
-have drifted since, a hit beats the baseline both as it was timed among the trials and as it was in the finals. Trials
-that were stopped or failed are no hits, and count.
+trial is a hit if y_i < y_b - 2 sqrt(e_i^2 + e_b^2). e_i is the larger of the deviation d between trials, which includes
+the noise within trials (`autosync.stats.noise`), and the standard error of the median over the trial's steps; only the
+latter if d is unknown. A baseline that was timed T times has e_b = d / sqrt(T). If finals took place, the machine may
+have drifted since the trials, so a hit must beat the baseline's timings in the trials and in the finals. Stopped and
+failed trials count as trials without a hit.
 """
 
 import math
@@ -25,14 +25,19 @@ NORMAL_95 = 1.96
 
 @dataclass(frozen=True)
 class Yardstick:
-    """The best baseline: median step `seconds` with a 95 % `interval`, and the standard `error` of their logarithm."""
+    """The step time of the best baseline, which hits must beat."""
 
     label: str
     digest: str
+    """Digest of the baseline's strategy."""
     seconds: float
+    """Median step seconds."""
     interval: tuple[float, float]
+    """95 % interval of `seconds`."""
     error: float
+    """Standard error of the logarithm of `seconds`."""
     timings: int
+    """Number of times that the baseline was timed."""
 
 
 @dataclass(frozen=True)
@@ -46,18 +51,21 @@ class HitRate:
 
 
 def yardstick_of(timings: Sequence[RuntimeRecord], digest: str | None, noise: Noise) -> Yardstick | None:
-    """The baseline `digest`, by the steps of its timing, or by its timings when it has several; None if it has none."""
-    own = [each for each in timings if each.strategy.digest == digest and each.timed]
-    if not own:
+    """The yardstick of the baseline `digest`, from the steps of its timing or from the medians of several timings.
+
+    None without a timing.
+    """
+    own_records = [record for record in timings if record.strategy.digest == digest and record.timed]
+    if not own_records:
         return None
-    medians = [each.median_seconds or 0.0 for each in own]
+    medians = [record.median_seconds or 0.0 for record in own_records]
     if len(medians) > 1:
         error = (noise.between or 0.0) / math.sqrt(len(medians))
         seconds, interval = statistics.median(medians), median_interval(medians)
     else:
-        seconds, interval = own[0].median_seconds or 0.0, median_interval(own[0].step_seconds)
-        error = _error(own[0], noise)
-    return Yardstick(own[0].label, own[0].strategy.digest, seconds, interval, error, len(medians))
+        seconds, interval = own_records[0].median_seconds or 0.0, median_interval(own_records[0].step_seconds)
+        error = _error(own_records[0], noise)
+    return Yardstick(own_records[0].label, own_records[0].strategy.digest, seconds, interval, error, len(medians))
 
 
 def is_hit(record: RuntimeRecord, yardstick: Yardstick, noise: Noise) -> bool:
@@ -68,13 +76,16 @@ def is_hit(record: RuntimeRecord, yardstick: Yardstick, noise: Noise) -> bool:
 
 
 def hit_rates(numbered: Sequence[tuple[int, bool]]) -> list[HitRate]:
-    """Hit-rates of rounds of equally many trials, `FEWEST` or more, `MOST_ROUNDS` or fewer; (number, hit) in order."""
+    """Hit-rates of at most `MOST_ROUNDS` rounds of equally many trials, at least `FEWEST`.
+
+    `numbered` are pairs (number of the trial, whether it is a hit), in order.
+    """
     size = max(FEWEST, math.ceil(len(numbered) / MOST_ROUNDS))
     rounds = [list(numbered[begin : begin + size]) for begin in range(0, len(numbered), size)]
     if len(rounds) > 1 and len(rounds[-1]) < FEWEST:
         rest = rounds.pop()
         rounds[-1] += rest
-    return [_rate(each) for each in rounds]
+    return [_rate(trials) for trials in rounds]
 
 
 def _rate(numbered: Sequence[tuple[int, bool]]) -> HitRate:
@@ -83,6 +94,6 @@ def _rate(numbered: Sequence[tuple[int, bool]]) -> HitRate:
 
 
 def _error(record: RuntimeRecord, noise: Noise) -> float:
-    """Standard error of the log of the trial's median; the one over its steps is by the width of their interval."""
+    """Standard error of the log of the trial's median. The width of the steps' interval gives the error over steps."""
     low, high = median_interval(record.step_seconds)
     return max((math.log(high) - math.log(low)) / (2 * NORMAL_95), noise.between or 0.0)

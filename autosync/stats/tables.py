@@ -1,4 +1,4 @@
-"""Tables: a caption, a header and rows of text, written as Markdown and as CSV."""
+"""Tables with a caption, a header and rows of text, written as Markdown and as CSV."""
 
 import csv
 import io
@@ -12,21 +12,23 @@ NOTHING = "-"
 
 
 @dataclass(frozen=True)
-class Table:
-    """`name` names its CSV file; `about` says in a sentence or two what the rows and columns are."""
+class TextTable:
+    """A table of text cells."""
 
     name: str
+    """Name of the CSV file, without its ending."""
     title: str
     about: str
+    """A sentence or two about rows and columns."""
     header: tuple[str, ...]
     rows: Sequence[tuple[str, ...]]
 
     def markdown(self) -> str:
-        """The table's title, what it is about, and its rows; or that there is nothing yet."""
+        """Title, description and rows in Markdown, or a sentence that there are no results yet."""
         lines = [f"## {self.title}", "", self.about, ""]
         if not self.rows:
             return "\n".join([*lines, "There are no results for this yet.", ""])
-        return "\n".join([*lines, *ruled(self.header, self.rows), ""])
+        return "\n".join([*lines, *markdown_rows(self.header, self.rows), ""])
 
     def csv(self) -> str:
         text = io.StringIO()
@@ -34,7 +36,7 @@ class Table:
         return text.getvalue()
 
 
-def ruled(header: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+def markdown_rows(header: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
     """The lines of a table in Markdown."""
     yield _row(header)
     yield "|" + "---|" * len(header)

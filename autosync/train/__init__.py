@@ -1,11 +1,11 @@
-"""Training one's own model under a strategy: `distribute`, `Trainer`, checkpoints, in this process or on Ray."""
+"""Trains the user's own model under a strategy: `distribute`, `Trainer` and checkpoints, in this process or on Ray."""
 
-from autosync.engine.servers import use_logical_devices
 from autosync.errors import TrainingError
 from autosync.train.checkpoint_folder import Checkpoints
 from autosync.train.data import RayBatches, Sharded
 from autosync.train.distribution import distribute
 from autosync.train.history import History
+from autosync.train.place import use_logical_devices
 from autosync.train.trainer import Trainer
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""Arguments of `Trainer.fit`: those of `keras.Model.fit`, checked, and `steps`."""
+"""Checks the arguments of `Trainer.fit`: those of `keras.Model.fit`, and `steps`."""
 
 from __future__ import annotations
 
@@ -15,26 +15,24 @@ ELSEWHERE = {
     "workers": "set it on the PyDataset, or read with Sharded",
     "use_multiprocessing": "set it on the PyDataset, or read with Sharded",
 }
-"""Arguments of Keras of today or earlier that `fit` does not take, and the remedy."""
+"""Arguments of current or earlier Keras versions that `fit` does not take, with the remedy."""
 
 
 @dataclass(frozen=True)
-class Passes:
-    """The passes (epochs) of one call of `fit`.
-
-    epochs           the number of the last pass, counted from 1; None for as many as `steps` need.
-    steps            steps in all; None for whole passes.
-    steps_per_epoch  steps of a pass; None for all of the data. The next pass goes on in the data where one ended.
-    initial_epoch    passes that were done before.
-    """
+class PassPlan:
+    """The passes (epochs) of one call of `fit`."""
 
     epochs: int | None = None
+    """The number of the last pass, counted from 1; None for as many passes as `steps` need."""
     steps: int | None = None
+    """Steps in all; None for whole passes."""
     steps_per_epoch: int | None = None
+    """Steps of a pass; None for all of the data. The next pass continues where the previous one stopped in the data."""
     initial_epoch: int = 0
+    """Passes that were done before."""
 
     def __post_init__(self) -> None:
-        """Raise `TrainingError` for numbers that do not go together."""
+        """Raise `TrainingError` for invalid or contradictory numbers."""
         for name, least in (("epochs", 0), ("steps", 0), ("steps_per_epoch", 1), ("initial_epoch", 0)):
             value = getattr(self, name)
             if value is not None and (not _is_count(value) or value < least):
@@ -53,7 +51,7 @@ class Passes:
 
 @dataclass(frozen=True)
 class Validation:
-    """The data on which a pass ends, and how they are read, as in `keras.Model.fit`."""
+    """The data to validate on at the end of a pass, and the options for reading the data, as in `keras.Model.fit`."""
 
     data: Any
     batch_size: int | None = None
@@ -61,26 +59,26 @@ class Validation:
     freq: int | Sequence[int] = 1
 
     def __post_init__(self) -> None:
-        """Raise `TrainingError` for a frequency that is none."""
+        """Raise `TrainingError` for an invalid frequency."""
         if not (_is_count(self.freq) and self.freq >= 1) and not _is_list_of_counts(self.freq):  # type: ignore[operator]
             raise TrainingError(
                 f"validation_freq must be a whole number of passes, at least 1, or a list of passes, not {self.freq!r}."
             )
 
     def is_due(self, epoch: int) -> bool:
-        """Whether the pass `epoch`, counted from 0, ends with it."""
+        """True if the pass `epoch`, counted from 0, ends with validation."""
         return epoch + 1 in self.freq if isinstance(self.freq, Sequence) else (epoch + 1) % self.freq == 0
 
 
 def check_names(unknown: Mapping[str, Any]) -> None:
-    """Raise `TrainingError` for arguments that `fit` does not know."""
+    """Raise `TrainingError` for unknown arguments of `fit`."""
     for name in unknown:
         remedy = ELSEWHERE.get(name, "see docs/own-model.md for the arguments that it takes")
         raise TrainingError(f"fit takes no argument {name!r}; {remedy}.")
 
 
 def as_steps(steps: Any, y: Any) -> tuple[int | None, Any]:
-    """(steps, targets), where targets may stand in the place of steps, as in `model.fit(x, y)`."""
+    """Return (steps, targets); targets may take the position of steps, as in `model.fit(x, y)`."""
     if steps is None or _is_count(steps):
         return steps, y
     if y is not None:

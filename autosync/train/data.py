@@ -1,4 +1,4 @@
-"""Sources of batches: anything that can be iterated, or readers that run beside the replicas."""
+"""Sources of batches: any iterable, or readers that run in the worker processes."""
 
 from __future__ import annotations
 
@@ -9,41 +9,42 @@ from typing import Any, NamedTuple, final
 import numpy as np
 import numpy.typing as npt
 
-from autosync.engine.strings import WITHOUT_TEXT, is_text
+from autosync.engine.core.text_inputs import WITHOUT_TEXT, is_text
 from autosync.errors import TrainingError
-
-Array = npt.NDArray[Any]
+from autosync.numeric import AnyArray
 
 
 @dataclass(frozen=True)
 class BatchForm:
-    """What every batch shares with the first one: the names, shapes (without the first axis) and dtypes of its arrays.
-
-    `examples` is how many each replica must get, where the model fixes it.
-    """
+    """The form that every batch shares with the first one."""
 
     names: tuple[str, ...]
+    """The names of the arrays, in TensorFlow's order."""
     shapes: tuple[tuple[int, ...], ...]
+    """The shapes of the arrays without their first axis, which counts examples."""
     dtypes: tuple[str, ...]
+    """The dtypes of the arrays."""
     examples: int | None = None
+    """Examples a replica, if the model's inputs fix that number; otherwise None."""
 
     @classmethod
     def of(cls, batch: Any, examples: int | None = None) -> BatchForm:
-        """The form of the first batch. Raises `TrainingError` when it is no pair of arrays of one length."""
+        """Return the form of the first batch. Raises `TrainingError` if it is no pair of arrays of one length."""
         leaves = _as_float32(dict(leaves_of(batch)))
         form = cls(
             names=tuple(leaves),
-            shapes=tuple(each.shape[1:] for each in leaves.values()),
-            dtypes=tuple(str(each.dtype) for each in leaves.values()),
+            shapes=tuple(leaf.shape[1:] for leaf in leaves.values()),
+            dtypes=tuple(str(leaf.dtype) for leaf in leaves.values()),
             examples=examples,
         )
         _check_lengths(leaves)
         return form
 
-    def flat(self, batch: Any) -> list[Array]:
-        """The arrays of `batch` (NumPy arrays, tensors, or nested lists of numbers), in this form's order and dtypes.
+    def flat(self, batch: Any) -> list[AnyArray]:
+        """Return the arrays of `batch` (NumPy arrays, tensors, or nested lists of numbers) in this form's order and
+        dtypes.
 
-        Raises `TrainingError`.
+        Raises `TrainingError` if the batch does not have this form.
         """
         leaves = dict(leaves_of(batch))
         if tuple(leaves) != self.names:
@@ -53,13 +54,13 @@ class BatchForm:
             )
         _check_lengths(leaves)
         return [
-            _fitted(name, leaves[name], shape, dtype)
+            _fit_to_form(name, leaves[name], shape, dtype)
             for name, shape, dtype in zip(self.names, self.shapes, self.dtypes, strict=True)
         ]
 
 
-def leaves_of(batch: Any) -> Iterator[tuple[str, Array]]:
-    """Every array of `batch` by a name such as `inputs['ids']`, in TensorFlow's order: dictionaries by their keys."""
+def leaves_of(batch: Any) -> Iterator[tuple[str, AnyArray]]:
+    """Yield the arrays of `batch` by name, such as `inputs['ids']`, in TensorFlow's order: dictionaries by key."""
     inputs, targets = as_arrays(batch)
     yield from _leaves("inputs", inputs)
     if isinstance(targets, Weighted):
@@ -70,16 +71,16 @@ def leaves_of(batch: Any) -> Iterator[tuple[str, Array]]:
 
 
 class Weighted(NamedTuple):
-    """The targets of a batch with a weight for each example."""
+    """The targets of a batch, with a weight for each example."""
 
     targets: Any
     weights: Any
 
 
 def as_arrays(batch: Any) -> tuple[Any, Any]:
-    """(inputs, targets) with NumPy arrays instead of tensors and of lists of numbers. Raises `TrainingError`.
+    """Return (inputs, targets) as NumPy arrays instead of tensors and lists of numbers. Raises `TrainingError`.
 
-    A batch (inputs, targets, weights) gets targets that are `Weighted`.
+    For a batch (inputs, targets, weights), the targets are `Weighted`.
     """
     if not isinstance(batch, tuple | list) or len(batch) not in (2, 3):
         kind = f"a {type(batch).__name__} of {len(batch)}" if isinstance(batch, tuple | list) else type(batch).__name__
@@ -92,9 +93,9 @@ def as_arrays(batch: Any) -> tuple[Any, Any]:
 
 def _as_arrays(name: str, value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {key: _as_arrays(f"{name}[{key!r}]", each) for key, each in value.items()}
+        return {key: _as_arrays(f"{name}[{key!r}]", part) for key, part in value.items()}
     if isinstance(value, tuple) or (isinstance(value, list) and value and hasattr(value[0], "shape")):
-        return tuple(_as_arrays(f"{name}[{index}]", each) for index, each in enumerate(value))
+        return tuple(_as_arrays(f"{name}[{index}]", part) for index, part in enumerate(value))
     array = np.asarray(value)
     if is_text(array):
         raise TrainingError(f"{name} of a batch must be numbers, but holds strings, {WITHOUT_TEXT}.")
@@ -106,29 +107,29 @@ def _as_arrays(name: str, value: Any) -> Any:
     return array
 
 
-def _leaves(name: str, value: Any) -> Iterator[tuple[str, Array]]:
+def _leaves(name: str, value: Any) -> Iterator[tuple[str, AnyArray]]:
     if isinstance(value, dict):
         for key in sorted(value):
             yield from _leaves(f"{name}[{key!r}]", value[key])
     elif isinstance(value, tuple):
-        for index, each in enumerate(value):
-            yield from _leaves(f"{name}[{index}]", each)
+        for index, part in enumerate(value):
+            yield from _leaves(f"{name}[{index}]", part)
     else:
         yield name, value
 
 
-def _as_float32(leaves: dict[str, Array]) -> dict[str, Array]:
-    """The arrays, with float64 ones as float32, as in `keras.Model.fit`."""
-    return {name: each.astype("float32") if each.dtype == np.float64 else each for name, each in leaves.items()}
+def _as_float32(leaves: dict[str, AnyArray]) -> dict[str, AnyArray]:
+    """Return the arrays with float64 converted to float32, as `keras.Model.fit` does."""
+    return {name: leaf.astype("float32") if leaf.dtype == np.float64 else leaf for name, leaf in leaves.items()}
 
 
-def _check_lengths(leaves: Mapping[str, Array]) -> None:
-    if len({len(each) for each in leaves.values()}) != 1 or not len(next(iter(leaves.values()))):
-        found = ", ".join(f"{name} {len(each)}" for name, each in leaves.items())
-        raise TrainingError(f"All arrays of a batch must have the same number of examples, at least 1, but: {found}.")
+def _check_lengths(leaves: Mapping[str, AnyArray]) -> None:
+    if len({len(leaf) for leaf in leaves.values()}) != 1 or not len(next(iter(leaves.values()))):
+        counts = ", ".join(f"{name} {len(leaf)}" for name, leaf in leaves.items())
+        raise TrainingError(f"All arrays of a batch must have the same number of examples, at least 1, but: {counts}.")
 
 
-def _fitted(name: str, array: Array, shape: tuple[int, ...], dtype: str) -> Array:
+def _fit_to_form(name: str, array: AnyArray, shape: tuple[int, ...], dtype: str) -> AnyArray:
     if array.shape[1:] != shape or not np.can_cast(array.dtype, dtype, "same_kind"):
         raise TrainingError(
             f"{name} of every batch must be {dtype} of shape (examples, {str(shape)[1:-1].rstrip(',')}) as in the "
@@ -140,39 +141,40 @@ def _fitted(name: str, array: Array, shape: tuple[int, ...], dtype: str) -> Arra
 @final
 @dataclass(frozen=True)
 class Synthetic:
-    """The batches that a model of the zoo draws by itself, a sequence without end that depends on the step alone."""
+    """The batches that a model of the zoo generates itself: an endless sequence that depends only on the step."""
 
 
 @final
 @dataclass(frozen=True)
 class Sharded:
-    """Data read by the worker processes themselves: no batch passes through the caller or the client.
+    """Data that the worker processes read themselves, so that no batch passes through the caller or the client.
 
-    `dataset_fn(shard, shards)` gives an iterable of batches (inputs, targets) for replica number `shard` of `shards`.
-    It is called in the process that hosts the replica, once for every pass over the data, and read ahead there. A
-    replica's batch is its own part of the step's batch: `shards` times as many examples train in a step. Shards may
-    differ in length; a pass ends with the longest one.
+    `dataset_fn(shard, shards)` returns an iterable of batches (inputs, targets) for replica number `shard` of `shards`.
+    The process that hosts the replica calls it once for every pass over the data, and prefetches the batches. A
+    replica's batch is its part of the step's batch: a step trains on `shards` times as many examples. Shards may differ
+    in length; a pass ends with the longest shard.
     """
 
     dataset_fn: Callable[[int, int], Iterable[Any]]
 
     def first(self, shards: int) -> Any:
-        """One batch, read here, to learn the form of all."""
+        """Read one batch in this process, to learn the form of all batches."""
         return next(iter(self.dataset_fn(0, shards)), None)
 
-    def opened(self, shards: int) -> Callable[[int, int], Iterable[Any]]:  # noqa: ARG002 - as `RayBatches.opened`
-        """The function that reads a shard, called in the process that does."""
+    def reader(self, shards: int) -> Callable[[int, int], Iterable[Any]]:  # noqa: ARG002 - as `RayBatches.reader`
+        """Return the function that reads a shard; the process that hosts the replica calls it."""
         return self.dataset_fn
 
 
 @final
 @dataclass(frozen=True)
 class RayBatches:
-    """Batches of a `ray.data.Dataset`, whose columns `inputs` and `targets` are.
+    """Batches of a `ray.data.Dataset`, with the names of the columns that hold `inputs` and `targets`.
 
-    Each is a column's name, or several, of which a dictionary is made. With `sharded` the data set is split over the
-    replicas (`streaming_split`) and each worker reads its part, `batch_size` examples a step; without it the caller
-    reads, and `batch_size` is the step's. The data set must give its batches as NumPy arrays, as columns of numbers do.
+    `inputs` and `targets` are the name of a column, or names, which give a dictionary. With `sharded`, the data set is
+    split over the replicas (`streaming_split`), each worker reads its part, and `batch_size` is the examples a replica
+    and step. Without `sharded` the caller reads, and `batch_size` is the examples of the whole step. The data set must
+    give its batches as NumPy arrays, as columns of numbers do.
     """
 
     dataset: Any
@@ -185,22 +187,22 @@ class RayBatches:
         return map(self.pair, self.dataset.iter_batches(batch_size=self.batch_size, batch_format="numpy"))
 
     def pair(self, columns: Mapping[str, npt.NDArray[Any]]) -> tuple[Any, Any]:
-        """(inputs, targets) of one batch of columns."""
-        return _chosen(columns, self.inputs), _chosen(columns, self.targets)
+        """Return (inputs, targets) of one batch of columns."""
+        return _select_columns(columns, self.inputs), _select_columns(columns, self.targets)
 
     def first(self, shards: int) -> Any:  # noqa: ARG002 - as `Sharded.first`
-        """One batch, read here, to learn the form of all."""
+        """Read one batch in this process, to learn the form of all batches."""
         return next(iter(self), None)
 
-    def opened(self, shards: int) -> Callable[[int, int], Iterable[Any]]:
-        """A reader for each shard, which may be sent to another process of the same Ray."""
+    def reader(self, shards: int) -> Callable[[int, int], Iterable[Any]]:
+        """Return a reader for all shards; it can be sent to another process of the same Ray cluster."""
         parts = self.dataset.streaming_split(shards, equal=False)
         return _RayReader(parts, replace(self, dataset=None))
 
 
 @dataclass(frozen=True)
 class _RayReader:
-    """Reads the shards `parts` as `batches`, which has no data set of its own, says."""
+    """Reads the shards `parts` with the columns of `batches`, which has no data set itself."""
 
     parts: Sequence[Any]
     batches: RayBatches
@@ -212,7 +214,7 @@ class _RayReader:
 
 @dataclass(frozen=True)
 class FlatReader:
-    """The batches of one shard as flat lists of arrays of `form`; goes to the worker processes as it is."""
+    """Reads the batches of one shard as flat lists of arrays of `form`. The object is sent to the worker processes."""
 
     dataset_fn: Callable[[int, int], Iterable[Any]]
     form: BatchForm
@@ -221,7 +223,7 @@ class FlatReader:
         return (self.form.flat(batch) for batch in self.dataset_fn(shard, shards))
 
 
-def _chosen(columns: Mapping[str, npt.NDArray[Any]], names: str | Sequence[str]) -> Any:
+def _select_columns(columns: Mapping[str, npt.NDArray[Any]], names: str | Sequence[str]) -> Any:
     if isinstance(names, str):
         return np.asarray(columns[names])
     return {name: np.asarray(columns[name]) for name in names}
@@ -229,7 +231,7 @@ def _chosen(columns: Mapping[str, npt.NDArray[Any]], names: str | Sequence[str])
 
 @dataclass(frozen=True)
 class Share:
-    """Examples `begin` to `end` of a batch; `counted` of them count."""
+    """The examples `begin` to `end` of a batch; the first `counted` of them count in loss and gradient."""
 
     begin: int
     end: int
@@ -237,15 +239,15 @@ class Share:
 
 
 def shares(examples: int, replicas: int) -> tuple[Share, ...]:
-    """A batch of `examples` dealt out as evenly as can be; the first replicas get one more.
+    """Split a batch of `examples` as evenly as possible; the first replicas get one example more.
 
-    A replica for which none is left runs a copy of the first example, which does not count: every replica takes part
+    A replica without examples runs a copy of the first example, which does not count, because every replica takes part
     in every step.
     """
-    each, more = divmod(examples, replicas)
+    quotient, remainder = divmod(examples, replicas)
     dealt, begin = [], 0
     for replica in range(replicas):
-        size = each + (replica < more)
+        size = quotient + (replica < remainder)
         dealt.append(Share(begin, begin + size, size) if size else Share(0, 1, 0))
         begin += size
     return tuple(dealt)

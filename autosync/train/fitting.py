@@ -1,26 +1,32 @@
-"""The loop of `Trainer.fit`: passes over the data, validation, and callbacks at their moments."""
+"""The loop of `Trainer.fit`: passes over the data, validation, and callbacks in Keras' order."""
 
 from __future__ import annotations
 
 import itertools
+import statistics
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from autosync.engine.training.callbacks import Hooks
-from autosync.engine.training.validating import validated
+from autosync.engine.core.steps_a_call import steps_a_call
+from autosync.engine.tensorflow.training.callbacks import Hooks
+from autosync.engine.tensorflow.training.validating import validate
 from autosync.errors import TrainingError
-from autosync.train.asked import Passes, Validation
+from autosync.train.asked import PassPlan, Validation
 from autosync.train.data import RayBatches, Sharded, Synthetic
 from autosync.train.mirror import Mirror
 from autosync.train.running import Measures, Running
 
+TIMED_ALONE = 3
+"""The number of single steps whose times decide the number of steps of later calls, if steps overlap."""
+
 
 def first_batch(dataset: Any, replicas: int) -> tuple[Any, Any]:
-    """A batch to capture the model by (None for synthetic data), and the data with that batch still to come.
+    """Return a batch to capture the model by (None for synthetic data), and the data with that batch still included.
 
-    Data in another process is asked for one batch; what is iterated here is begun once only, as it may draw an order.
+    Data in another process is asked for one batch. An iterable in this process is started only once, because starting
+    it may draw an order.
     """
     if isinstance(dataset, Synthetic):
         return None, dataset
@@ -30,7 +36,7 @@ def first_batch(dataset: Any, replicas: int) -> tuple[Any, Any]:
     elif isinstance(dataset, Iterable):
         rest = iter(dataset)
         batch = next(rest, None)
-        whole = _Begun(dataset, itertools.chain([batch], rest))
+        whole = _StartedData(dataset, itertools.chain([batch], rest))
     else:
         raise TrainingError(
             f"Data must give batches (inputs, targets) when iterated, but {type(dataset).__name__} cannot be."
@@ -41,8 +47,8 @@ def first_batch(dataset: Any, replicas: int) -> tuple[Any, Any]:
 
 
 @dataclass
-class _Begun:
-    """Data whose first pass is under way."""
+class _StartedData:
+    """Data whose first pass has already started."""
 
     dataset: Iterable[Any]
     rest: Iterator[Any] | None
@@ -54,15 +60,22 @@ class _Begun:
 
 @dataclass
 class Fitting:
-    """One call of `fit` on `dataset`. The order of events is that of `keras.Model.fit`."""
+    """One call of `fit` on `dataset`; events come in the order of `keras.Model.fit`."""
 
     running: Running
     mirror: Mirror
     dataset: Any
-    passes: Passes
+    passes: PassPlan
+    """The passes to train."""
     hooks: Hooks
+    """The callbacks."""
     measures: Measures
+    """The metrics of the training data."""
     validation: Validation | None = None
+    """The validation at the end of passes; None without validation."""
+    overlaps: bool = False
+    """Whether steps overlap with the next forward pass."""
+    _most_a_call: int = field(default=0, init=False)
     _steps: Iterator[Callable[[], float]] | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
@@ -70,7 +83,7 @@ class Fitting:
         self._begin = len(self._history)
 
     def run(self) -> None:
-        """Train; the Keras model is current at the hooks of callbacks that look at it, and at the end."""
+        """Train. The Keras model is current at the hooks of callbacks that read it, and at the end."""
         model, logs = self.mirror.model, {}
         self.mirror.take_over()
         model.stop_training = False
@@ -85,7 +98,7 @@ class Fitting:
             if not len(done):
                 warnings.warn(self._too_little(), stacklevel=4)
                 break
-            logs = {"loss": done.mean_loss, **self.measures.so_far(), **self._validated(epoch)}
+            logs = {"loss": done.mean_loss, **self.measures.so_far(), **self._validate(epoch)}
             self._history.end_pass(logs, epoch)
             self.hooks.call("on_epoch_end", epoch, dict(logs))
             if model.stop_training or self._is_used_up():
@@ -100,7 +113,7 @@ class Fitting:
         return itertools.count(first) if last is None else range(first, last)
 
     def _pass(self) -> None:
-        """One pass over the data, or the part of it that the numbers of steps leave."""
+        """Train one pass over the data, or the part of it within the step limits."""
         before = len(self._history)
         for number, train in enumerate(self._steps_of_a_pass()):
             self.hooks.call("on_train_batch_begin", number)
@@ -113,7 +126,7 @@ class Fitting:
                 return
 
     def _steps_of_a_pass(self) -> Iterator[Callable[[], float]]:
-        """The functions that take the steps of a pass, one each."""
+        """Yield one function for each step of a pass."""
         wanted = self.passes.steps_per_epoch
         if wanted is None:
             yield from self._steps_of_data()
@@ -130,31 +143,47 @@ class Fitting:
                 self._steps = None
                 warnings.warn(self._short_pass(taken, wanted), stacklevel=5)
                 return
-            else:  # the pass before ended with the data
+            else:  # the previous pass ended exactly with the data
                 is_new, self._steps = True, self._steps_of_data()
 
     def _steps_of_data(self) -> Iterator[Callable[[], float]]:
-        """The functions that take the steps of all of the data, one each."""
+        """Yield one function for each step of all of the data."""
         running, dataset = self.running, self.dataset
         if isinstance(dataset, Synthetic):
-            yield from itertools.repeat(running.synthetic_step)
+            yield from itertools.repeat(lambda: running.synthetic_steps(self._steps_of_call()))
         elif isinstance(dataset, Sharded) or (isinstance(dataset, RayBatches) and dataset.sharded):
             running.open_feed(dataset)
             while examples := running.read():
                 yield lambda count=examples: running.step_on_read(count)  # type: ignore[misc]
         else:
             for batch in dataset:
-                yield lambda given=batch: running.step(given)  # type: ignore[misc]
+                yield lambda data=batch: running.step(data)  # type: ignore[misc]
 
-    def _validated(self, epoch: int) -> dict[str, float]:
-        """Loss and metrics on the validation data, by names that begin with `val_`, where the pass ends with them."""
+    def _steps_of_call(self) -> int:
+        """Return the number of steps of the next call: several if steps overlap, and all callbacks act at its end."""
+        wanted, done = self.passes.steps, len(self._history) - self._begin
+        if not self.overlaps or wanted is None or self.passes.steps_per_epoch or done < TIMED_ALONE:
+            return 1
+        borders = self.hooks.borders
+        if borders is None:
+            return 1
+        if not self._most_a_call:
+            self._most_a_call = steps_a_call(statistics.median(self._history.step_seconds[self._begin :]))
+        left = min([wanted - done, *(every - self.running.progress.steps % every for every in borders)])
+        count = self._most_a_call
+        while count > left:
+            count //= 2
+        return count
+
+    def _validate(self, epoch: int) -> dict[str, float]:
+        """Return loss and metrics on the validation data, with names that begin with `val_`; empty if not due."""
         if self.validation is None or not self.validation.is_due(epoch):
             return {}
         self.mirror.show()
         data, size, steps = self.validation.data, self.validation.batch_size, self.validation.steps
-        found = validated(self.mirror.keras, data, size, steps, self.hooks.of_evaluation)
+        logs = validate(self.mirror.keras, data, size, steps, self.hooks.of_evaluation)
         self.mirror.take_over()
-        return found
+        return logs
 
     def _is_used_up(self) -> bool:
         return self.passes.steps is not None and len(self._history) - self._begin >= self.passes.steps
@@ -162,7 +191,7 @@ class Fitting:
     def _too_little(self) -> str:
         done = len(self._history) - self._begin
         asked = f"{self.passes.last} passes" if self.passes.steps is None else f"{self.passes.steps} steps"
-        return f"fit ended after {done} of {asked}: the data is used up and gives no batch when begun anew."
+        return f"fit ended after {done} of {asked}: the data is used up and gives no batch when started again."
 
     def _short_pass(self, taken: int, wanted: int) -> str:
         return f"A pass ended after {taken} of {wanted} steps (steps_per_epoch), because the data was used up."

@@ -1,17 +1,24 @@
-"""The data of `Trainer.fit` as batches, whichever way they are given."""
+"""Turns the data arguments of `Trainer.fit` into batches."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from autosync.engine.training.keras_data import ClassWeighted, DataArguments, from_keras, is_py_dataset, split
+from autosync.engine.tensorflow.training.keras_data import (
+    ClassWeighted,
+    DataArguments,
+    from_keras,
+    is_py_dataset,
+    split,
+)
 from autosync.errors import TrainingError
 from autosync.train.data import RayBatches, Sharded, Synthetic
 
 
 def batches_of(x: Any, arguments: DataArguments) -> tuple[Any, Any]:
-    """(data that give batches when iterated, once for each pass; validation data split off, or None).
+    """Return (data, held-out data): data yield batches once for each pass; held-out data are a split for validation, or
+    None.
 
     Raises `TrainingError` for arguments that exclude each other.
     """
@@ -34,7 +41,9 @@ def batches_of(x: Any, arguments: DataArguments) -> tuple[Any, Any]:
 
 
 def is_arrays(x: Any) -> bool:
-    """Whether `x` is an array, a tensor or a dictionary of them, whose targets come apart; never a list of batches."""
+    """True for an array, a tensor or a dictionary of them, whose targets are a separate argument; never for a list of
+    batches.
+    """
     if isinstance(x, Mapping):
         return bool(x) and all(is_arrays(value) for value in x.values())
     return hasattr(x, "shape") and hasattr(x, "dtype")
@@ -54,7 +63,7 @@ def _of_arrays(x: Any, arguments: DataArguments) -> tuple[Any, Any]:
 
 
 def _refuse_arrays_only(kind: str, arguments: DataArguments) -> None:
-    """Raise `TrainingError` for arguments that only arrays have a use for."""
+    """Raise `TrainingError` for arguments that apply to arrays only."""
     only = {
         "sample_weight": arguments.sample_weight is not None,
         "batch_size": arguments.batch_size is not None,

@@ -1,4 +1,4 @@
-"""A strategy read as a person names it, and checked to be one for this model on this cluster."""
+"""Reads a strategy from the user's argument, and checks the strategy for the model and the cluster."""
 
 import os
 import re
@@ -17,14 +17,14 @@ from autosync.spec import (
     Strategy,
     SufficientFactors,
     cut,
-    listed,
     read_json,
+    shorten_list,
 )
 from autosync.words.quantities import few_of
 
 
 def read_strategy(strategy: Strategy | Mapping[str, Any] | str | os.PathLike[str]) -> Strategy:
-    """The strategy itself, out of its JSON document, or out of a file of it. Raises `SpecError`."""
+    """Return the strategy, read from its JSON document or a file if needed. Raises `SpecError`."""
     if isinstance(strategy, Strategy):
         return strategy
     if isinstance(strategy, Mapping):
@@ -40,58 +40,61 @@ def read_strategy(strategy: Strategy | Mapping[str, Any] | str | os.PathLike[str
 
 
 def workers_named(strategy: Strategy) -> int | None:
-    """Worker processes that the strategy's devices need, when all are CPU devices of one node; otherwise None.
+    """Return the number of worker processes that the strategy needs if all its devices are CPU devices of one node,
+    else None.
 
-    Raises `SpecError` where they are no devices, or more than a node can have.
+    Raises `SpecError` for invalid devices, or more workers than a node can have.
     """
-    devices = [Device.parse(each) for each in _devices(strategy)]
-    if len({each.node for each in devices}) > 1 or any(each.kind == "gpu" for each in devices):
+    devices = [Device.parse(device) for device in _devices(strategy)]
+    if len({device.node for device in devices}) > 1 or any(device.kind == "gpu" for device in devices):
         return None
-    count = 1 + max(each.index for each in devices)
+    count = 1 + max(device.index for device in devices)
     if count > MOST_DEVICES:
         raise SpecError(f"A node has at most {MOST_DEVICES} workers, but the strategy names one numbered {count - 1}.")
     return count
 
 
 def check_devices(strategy: Strategy, cluster: ClusterSpec) -> None:
-    """Raise `TrainingError` when the strategy names devices that the cluster lacks."""
-    have = {str(each) for each in (*cluster.server_devices, *cluster.replica_devices)}
+    """Raise `TrainingError` if the strategy names devices that the cluster lacks."""
+    have = {str(device) for device in (*cluster.server_devices, *cluster.replica_devices)}
     missing = sorted(set(_devices(strategy)) - have)
     if missing:
         raise TrainingError(
-            f"A strategy runs on the devices it names, but the cluster has no {listed(missing)}; it has "
-            f"{listed(sorted(have))}. Give it the nodes and workers the strategy was found with, or find another "
+            f"A strategy runs on the devices it names, but the cluster has no {shorten_list(missing)}; it has "
+            f"{shorten_list(sorted(have))}. Give it the nodes and workers the strategy was found with, or find another "
             "with autosync tune."
         )
 
 
 def check_factors(strategy: Strategy, model: ModelSpec) -> None:
-    """Raise `TrainingError` for sufficient factors of variables whose gradient has none while batches vary in size."""
-    wanted = [each.variable for each, _, shard in strategy.shards() if isinstance(shard.compressor, SufficientFactors)]
-    if lacking := [name for name in wanted if model.by_name[name].factor_rows is None]:
+    """Raise `TrainingError` for sufficient factors of variables whose number of factor rows varies with the batch."""
+    with_factors = [
+        entry.variable for entry, _, shard in strategy.shards() if isinstance(shard.compressor, SufficientFactors)
+    ]
+    if lacking := [name for name in with_factors if model.by_name[name].factor_rows is None]:
         raise TrainingError(
-            f"Sufficient factors, as for {_few_of(lacking)}, have rows by the batch, whose size must be known; "
+            f"Sufficient factors, as for {_few_of(lacking)}, have one row an example, so the batch size must be known; "
             "fix the batch size of the model's inputs (batch_shape), or find a strategy without them."
         )
 
 
-def renamed_for(strategy: Strategy, variables: Sequence[str], untrained: Sequence[str] = ()) -> Strategy:
-    """`strategy` for a model whose trained `variables` are given in order, by the names they have in this process.
+def rename_for(strategy: Strategy, variables: Sequence[str], untrained: Sequence[str] = ()) -> Strategy:
+    """Return `strategy` with its variables renamed to the model's trained `variables`, which are in order.
 
-    Keras numbers unnamed layers through a counter of the process, and puts a model's own name before those of its
-    layers or not, so that `dense/kernel` may be called `sequential_1/dense_4/kernel` here. Such differences are passed
-    over where there are no others. Raises `TrainingError` for another model's strategy.
+    Keras numbers unnamed layers with a counter of the process, and may put the model's own name before those of its
+    layers: `dense/kernel` may be called `sequential_1/dense_4/kernel` here. Such differences are ignored if they are
+    the only ones. Raises `TrainingError` for another model's strategy.
     """
-    decided = [each.variable for each in strategy.variables]
+    decided = [entry.variable for entry in strategy.variables]
     if set(decided) == set(variables):
         return strategy
     if len(decided) == len(variables) and all(map(_is_same, decided, variables)):
         names = dict(zip(decided, variables, strict=True))
         return replace(
-            strategy, variables=tuple(replace(each, variable=names[each.variable]) for each in strategy.variables)
+            strategy, variables=tuple(replace(entry, variable=names[entry.variable]) for entry in strategy.variables)
         )
-    unknown = [each for each in decided if each not in set(variables)]
-    undecided = [each for each in variables if each not in set(decided)]
+    unknown = [name for name in decided if name not in set(variables)]
+    undecided = [name for name in variables if name not in set(decided)]
     faults = []
     if unknown:
         idle = "; some of these have no path to the loss" if set(unknown) & set(untrained) else ""
@@ -99,22 +102,22 @@ def renamed_for(strategy: Strategy, variables: Sequence[str], untrained: Sequenc
     if undecided:
         faults.append(f"this model trains {_few_of(undecided)}, which it does not decide")
     raise TrainingError(
-        f"A strategy is found for one model, and this one is another's: {', and '.join(faults)}. "
-        "Find one with autosync tune."
+        f"A strategy belongs to one model, and this strategy is another model's: {', and '.join(faults)}. "
+        "Find a strategy for this model with autosync tune."
     )
 
 
 def _devices(strategy: Strategy) -> list[str]:
-    servers = [each.device for _, _, each in strategy.shards() if isinstance(each, ParameterServer)]
+    servers = [shard.device for _, _, shard in strategy.shards() if isinstance(shard, ParameterServer)]
     return [*strategy.replicas, *servers]
 
 
-def _is_same(one: str, other: str) -> bool:
-    """Whether two paths, layers' numbers left out, end alike as far as the shorter one goes."""
-    mine, its = (re.sub(r"_\d+(?=/|$)", "", path).split("/") for path in (one, other))
-    shared = min(len(mine), len(its))
-    return mine[-shared:] == its[-shared:]
+def _is_same(first: str, second: str) -> bool:
+    """True if two paths without layer numbers end alike, over the length of the shorter path."""
+    layers, other_layers = (re.sub(r"_\d+(?=/|$)", "", path).split("/") for path in (first, second))
+    shared = min(len(layers), len(other_layers))
+    return layers[-shared:] == other_layers[-shared:]
 
 
 def _few_of(names: Sequence[str]) -> str:
-    return few_of([cut(each) for each in names])
+    return few_of([cut(name) for name in names])

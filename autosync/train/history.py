@@ -1,4 +1,4 @@
-"""What training has done so far: the loss, examples and seconds of every step, and the metrics of every pass."""
+"""The history of training: loss, examples and seconds of every step, and the metrics of every pass."""
 
 from __future__ import annotations
 
@@ -7,28 +7,28 @@ from dataclasses import dataclass, field, replace
 
 @dataclass(frozen=True)
 class Pass:
-    """The end of a pass over the data, after `steps` steps of the history: mean loss and metrics, by name.
-
-    `epoch` is the pass's number, counted from 0.
-    """
+    """A finished pass over the data."""
 
     steps: int
+    """The number of steps of the history up to the end of the pass."""
     logs: dict[str, float]
+    """Mean loss and metrics, by name."""
     epoch: int = 0
+    """The number of the pass, counted from 0."""
 
 
 @dataclass
 class History:
-    """One entry a step. `loss` is the mean over the step's examples before its update.
-
-    `step_seconds` is wall time from handing the batch over to knowing the loss; a step that builds or rebuilds the
-    function takes longer. `passes` are those that `fit` has ended.
-    """
+    """The history of training, with one entry a step and one a pass."""
 
     loss: list[float] = field(default_factory=list)
+    """The mean loss over the step's examples, before the update."""
     examples: list[int] = field(default_factory=list)
+    """Examples of the step."""
     step_seconds: list[float] = field(default_factory=list)
+    """Wall time from submitting the batch to receiving the loss; a step that traces the function takes longer."""
     passes: list[Pass] = field(default_factory=list)
+    """The passes that `fit` has finished."""
 
     def add(self, loss: float, examples: int, seconds: float) -> None:
         self.loss.append(loss)
@@ -36,11 +36,11 @@ class History:
         self.step_seconds.append(seconds)
 
     def end_pass(self, logs: dict[str, float], epoch: int = 0) -> None:
-        """Note that a pass has ended with the last step added."""
+        """Note that a pass ended with the last step added."""
         self.passes.append(Pass(len(self), logs, epoch))
 
     def since(self, step: int) -> History:
-        """The part after the first `step` steps."""
+        """Return the history after the first `step` steps."""
         passes = [replace(ended, steps=ended.steps - step) for ended in self.passes if ended.steps > step]
         return History(self.loss[step:], self.examples[step:], self.step_seconds[step:], passes)
 
@@ -51,23 +51,23 @@ class History:
 
     @property
     def last_pass(self) -> dict[str, float]:
-        """Mean loss and metrics of the pass that ended last; empty before one has."""
+        """Mean loss and metrics of the last finished pass; empty before the first."""
         return self.passes[-1].logs if self.passes else {}
 
     @property
     def epoch(self) -> list[int]:
-        """The numbers of the passes that have ended, as in `keras.callbacks.History`."""
+        """The numbers of the finished passes, as in `keras.callbacks.History`."""
         return [ended.epoch for ended in self.passes]
 
     @property
     def history(self) -> dict[str, list[float]]:
-        """Loss and metrics of the passes that have ended, by name, as in `keras.callbacks.History`."""
+        """Loss and metrics of the finished passes, by name, as in `keras.callbacks.History`."""
         names = dict.fromkeys(name for ended in self.passes for name in ended.logs)
         return {name: [ended.logs[name] for ended in self.passes if name in ended.logs] for name in names}
 
     @property
     def examples_per_second(self) -> float:
-        """The rate over all steps kept here but the first, which may have built the function; 0 for fewer than two."""
+        """The rate over all steps except the first, which may trace the function; 0 for fewer than two steps."""
         seconds = sum(self.step_seconds[1:])
         return sum(self.examples[1:]) / seconds if seconds else 0.0
 

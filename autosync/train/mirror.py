@@ -1,4 +1,4 @@
-"""The model in the caller's process, kept in step with the training on the workers in both directions."""
+"""Keeps the caller's Keras model and the training state on the workers in sync, in both directions."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Any, final
 from autosync.train.running import Running
 
 if TYPE_CHECKING:
-    from autosync.engine.training.keras_state import KerasState
+    from autosync.engine.tensorflow.training.keras_state import KerasState
 
 
 @final
 class Mirror:
-    """Shows training's state in the Keras model, and takes over the variables that a caller or a callback sets there.
+    """Writes training's state to the Keras model, and adopts variables that the caller or a callback sets in the model.
 
-    A set variable (a weight, a slot, the learning rate) wins over training's, also while the others are out of date.
+    A variable set in the model (a weight, a slot, the learning rate) wins over training's value, even while the model's
+    remaining variables are out of date.
     """
 
     def __init__(self, running: Running, keras: KerasState) -> None:
@@ -27,25 +28,25 @@ class Mirror:
         return self.keras.model
 
     def show(self) -> None:
-        """Let the model hold training's state; variables set in the model before win. Raises `TrainingError`."""
+        """Write training's state to the model; variables set in the model earlier win. Raises `TrainingError`."""
         self.take_over()
         if self._is_stale:
             self.keras.write(self._running.state())
             self._shown_at = self._running.progress.steps
 
     def take_over(self) -> None:
-        """Continue training from the variables set in the model, if any. Raises `TrainingError`."""
-        if changed := self.keras.changed(self._is_stale):
-            self._running.load(self.keras.merged(self._running.state(), changed))
+        """Continue training with the variables that were set in the model, if any. Raises `TrainingError`."""
+        if changed := self.keras.changes(self._is_stale):
+            self._running.load(self.keras.merge(self._running.state(), changed))
             self.keras.note()
 
     @property
     def _is_stale(self) -> bool:
-        """Whether steps were taken since the model was shown training's state."""
+        """True if steps were taken since training's state was written to the model."""
         return self._shown_at != self._running.progress.steps
 
     def load(self, state: Any) -> None:
-        """Continue from `state`, which was read from the model as it is now."""
+        """Continue from `state`, which was read from the current model."""
         self._running.load(state)
         self.keras.note()
-        self._shown_at = None  # it lacks, for example, the mean of the replicas' statistics
+        self._shown_at = None  # the model lacks some state, for example the mean of the replicas' statistics

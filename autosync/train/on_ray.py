@@ -1,4 +1,4 @@
-"""Training on worker processes that Ray has placed: the caller's end of it."""
+"""The caller's end of training on worker processes that Ray has placed."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ import numpy.typing as npt
 import ray
 from ray.exceptions import GetTimeoutError, RayActorError, RayTaskError
 
-from autosync.engine.training.reading_ahead import Reader, Spec
+from autosync.engine.core.prefetch import Reader, Spec
 from autosync.errors import AutosyncError, ClusterError
 from autosync.spec import Device, Strategy
+from trials.cluster.node_matching import addresses_of
 from trials.cluster.ray_labels import machines_of
-from trials.cluster.seats import addresses_of
 from trials.trial import reason_of
 from trials.workers.worker_set import WorkerDiedError, WorkerSet
 
 if TYPE_CHECKING:
-    from autosync.engine.step.step_state import StepState
+    from autosync.engine.core.step_state import StepState
 
 LOOK_SECONDS = 2.0
-"""Seconds between looks at the nodes during a step."""
+"""Seconds between checks of the nodes during a step."""
 
 
 @final
 class RayTraining:
-    """A `autosync.engine.training.training.Runner` on a set of workers, which it ends when it is closed.
+    """An `autosync.engine.core.contract.Runner` on a set of workers, which `close` ends.
 
-    What a step fails with is a `ClusterError` that names the process or node that is gone, if one is.
+    An error of a step is raised as a `ClusterError` that names the process or node that is gone, if there is one.
     """
 
     def __init__(self, workers: WorkerSet, captured: bytes, strategy: Strategy) -> None:
-        """Give the model to the client and place it as `strategy` says."""
+        """Send the model to the client and place it as `strategy` describes."""
         self._set = workers
         self._strategy = strategy
         workers.load(ray.put(captured))
@@ -41,21 +41,25 @@ class RayTraining:
         self._answer(workers.client.open_training.remote(workers.cluster, strategy, workers.waits()))
 
     def on(self, batches: Sequence[Sequence[Any]], counted: Sequence[int]) -> float:
-        return self._answer(self._set.client.train.remote("on", [list(each) for each in batches], list(counted)))
+        return self._answer(self._set.client.train.remote("on", [list(batch) for batch in batches], list(counted)))
 
     def own(self) -> float:
         return self._answer(self._set.client.train.remote("own"))
+
+    def several(self, count: int) -> list[float]:
+        losses: list[float] = self._answer(self._set.client.train.remote("several", count))
+        return losses
 
     def open_feed(self, read: Reader, specs: Sequence[Spec]) -> None:
         tasks = {str(device): task for task, device in enumerate(self._set.cluster.server_devices)}
         nodes = {node.name: node for node in self._set.cluster.nodes}
         replicas = self._strategy.replicas
-        begun = []
+        offers = []
         for shard, replica in enumerate(replicas):
             device = Device.parse(replica)
             task = tasks.get(replica, tasks[str(nodes[device.node].cpu_devices[0])])
-            begun.append(self._set.workers[task].offer.remote(read, shard, len(replicas)))
-        tokens = [self._answer(each) for each in begun]
+            offers.append(self._set.workers[task].offer.remote(read, shard, len(replicas)))
+        tokens = [self._answer(reference) for reference in offers]
         self._answer(self._set.client.train.remote("feed_from", tokens, list(specs)))
 
     def read(self) -> int:
@@ -80,7 +84,7 @@ class RayTraining:
         self._set.close()
 
     def _answer(self, reference: Any) -> Any:
-        """What the client or a worker answers, however long that takes, as long as all nodes are there."""
+        """Wait for the answer of the client or a worker, without a time limit as long as all nodes are alive."""
         while True:
             try:
                 return self._set.answer(reference, LOOK_SECONDS)
@@ -93,13 +97,15 @@ class RayTraining:
                 raise ClusterError(self._left() or self._set.missing() or "A process has died.") from None
             except RayTaskError as error:
                 cause = error.cause
-                if isinstance(cause, AutosyncError):
+                if isinstance(cause, AutosyncError) and not isinstance(cause, ClusterError):
                     raise cause from None
                 missing = self._left() or self._set.missing()
+                if isinstance(cause, ClusterError):  # mostly a connection that a dead process has left
+                    raise ClusterError(missing or str(cause)) from None
                 raise ClusterError(_because(missing, reason_of(cause if cause else error))) from None
 
     def _left(self) -> str | None:
-        """A sentence naming nodes that have left the cluster, or None."""
+        """A sentence naming the nodes that have left the cluster, or None."""
         alive = machines_of(ray.nodes())
         left = [address for address in addresses_of(self._set.cluster) if address not in alive]
         return f"The cluster has lost {', '.join(left)}." if left else None

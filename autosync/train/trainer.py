@@ -1,4 +1,4 @@
-"""The trainer: a Keras model that trains on a cluster, its gradients synchronized as a strategy says."""
+"""The trainer: trains a Keras model on a cluster and synchronizes gradients as a strategy describes."""
 
 from __future__ import annotations
 
@@ -8,49 +8,47 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
-from autosync.engine.training.callbacks import Extent, Hooks
-from autosync.engine.training.keras_data import DataArguments
+from autosync.engine.core.registry import engine_named
+from autosync.engine.tensorflow.training.callbacks import Extent, Hooks
+from autosync.engine.tensorflow.training.keras_data import DataArguments
 from autosync.errors import TrainingError
 from autosync.spec import ModelSpec, Strategy, check_strategy
-from autosync.train.asked import Passes, Validation, as_steps, check_names
+from autosync.train.asked import PassPlan, Validation, as_steps, check_names
 from autosync.train.checkpoint import Extras, read_extras, write_checkpoint
-from autosync.train.data import BatchForm
+from autosync.train.data import BatchForm, Synthetic
 from autosync.train.fitting import Fitting, first_batch
 from autosync.train.given_data import batches_of
-from autosync.train.given_strategy import check_factors, renamed_for
+from autosync.train.given_strategy import check_factors, rename_for
 from autosync.train.history import History
 from autosync.train.mirror import Mirror
-from autosync.train.place import Place
+from autosync.train.place import PACED, TrainingPlace
 from autosync.train.running import BatchSizes, Measures, Objective, Running, TrainingProgress
 from trials.signals import ctrl_c_waits
 
 if TYPE_CHECKING:
-    from autosync.engine.capture.task import TrainingTask
-
-PACED = (
-    "Passes are paced: training computes real gradients and holds them until their time. Trials with recorded numbers "
-    "replay theirs, which costs next to no processor; so where nodes share processors, a step takes longer here."
-)
-"""Why a step takes longer than a search has promised on an emulated cluster."""
+    from autosync.engine.tensorflow.capture.task import TrainingTask
 
 
 @final
 class Trainer:
-    """Trains a model on a place. `distribute` makes one; it is a context manager, and `close` ends its processes.
+    """Trains a model on a place. `distribute` creates one; it is a context manager, and `close` ends its processes.
 
-    The model object stays in the caller's process, and what is trained lives on the workers: `update_model` brings it
-    back, as `fit` and `save` do at their ends. Data not trained on take `trainer.model.evaluate` after `update_model`.
+    The model object stays in the caller's process, and the trained state lives on the workers. `update_model` copies
+    that state to the model; `fit` and `save` do so when they end. To evaluate, call `update_model` and then
+    `trainer.model.evaluate`.
     """
 
     def __init__(
         self,
         model: Any,
         strategy: Strategy,
-        place: Place,
+        place: TrainingPlace,
         task_of: Callable[[Any], TrainingTask],
         objective: Objective = Objective(),  # noqa: B008 (frozen)
     ) -> None:
-        """`task_of(first batch)` gives the task to capture; `objective` is what the model is compiled with."""
+        """`task_of(first batch)` returns the task to capture; `objective` is the loss and metrics the model is compiled
+        with.
+        """
         self.model = model
         self.strategy = strategy
         self.cluster = place.cluster
@@ -74,31 +72,30 @@ class Trainer:
 
     @property
     def steps(self) -> int:
-        """Steps done, those before a restored checkpoint included."""
+        """Finished steps, including those before a restored checkpoint."""
         return self._progress.steps
 
     @property
     def history(self) -> History:
-        """Loss, examples and seconds of every step that this trainer has done."""
+        """Loss, examples and seconds of every step of this trainer."""
         return self._progress.history
 
     def prepare(self, batch: Any) -> None:
-        """Capture the model by an example of a batch and place it; done by the first step if not before.
+        """Capture the model with an example of a batch and place it; the first step does this if it has not been done.
 
-        Raises `ModelError`, `SpecError`, `ClusterError` or `TrainingError` when things do not go together.
+        Raises `ModelError`, `SpecError`, `ClusterError` or `TrainingError` if the parts do not fit together.
         """
-        from autosync.engine.capture.capturing import capture
-        from autosync.engine.capture.optimizer import inner_optimizer
-        from autosync.engine.capture.profile import profiled
-        from autosync.engine.training.keras_state import KerasState
+        from autosync.engine.tensorflow.capture.optimizer import inner_optimizer
+        from autosync.engine.tensorflow.training.keras_state import KerasState
 
         task = self._task_of(batch)
-        captured = capture(task)
+        engine = engine_named()
+        captured: Any = engine.capture(task)
         if self.cluster.paced:
-            captured = profiled(captured)  # paced passes follow the profile
+            captured = engine.profile(captured)  # a paced pass follows the measured profile
             self.notes += (PACED,)
-        names = [each.name for each in captured.spec.variables]
-        self.strategy = renamed_for(self.strategy, names, captured.state_names)
+        names = [variable.name for variable in captured.spec.variables]
+        self.strategy = rename_for(self.strategy, names, captured.state_names)
         self.spec = captured.spec
         if task.any_batch_size:
             check_factors(self.strategy, captured.spec)
@@ -119,11 +116,12 @@ class Trainer:
             self._mirror.load(keras.read(self._running.state()))
 
     def step(self, batch: Any) -> float:
-        """One step on `batch` = (inputs, targets), arrays or tensors of any number of examples; the loss before it.
+        """Train one step on `batch` = (inputs, targets), arrays or tensors with any number of examples; return the loss
+        before it.
 
-        Examples are dealt out to the replicas as evenly as can be, and weighed so that loss and gradient are the mean
-        over all of them, as in one process. Under a strategy with staleness this returns while up to so many steps are
-        under way, with the loss of the last one that is done. Raises `TrainingError`.
+        Examples are split over the replicas as evenly as possible, and weighted so that loss and gradient are the mean
+        over all of them, as in one process. Under a strategy with staleness S, the call returns while up to S steps are
+        under way, with the loss of the last finished step. Raises `TrainingError`.
         """
         if self._running is None:
             self.prepare(batch)
@@ -153,20 +151,20 @@ class Trainer:
         validation_freq: int | Sequence[int] = 1,
         **unknown: Any,
     ) -> History:
-        """Train for `epochs` passes over `dataset` (1 if left out) or for `steps` steps; return the history of these.
+        """Train for `epochs` passes over `dataset` (default 1) or for `steps` steps; return the history of these steps.
 
-        `dataset` is anything that gives batches (inputs, targets) or (inputs, targets, weights) when iterated, such as
-        a `tf.data.Dataset`, a list or a generator, read here and dealt out; or `Sharded` or `RayBatches`, read by the
-        workers; or arrays, with their targets in the next place or as `y`. It is begun anew as often as needed. The
-        other arguments are those of `keras.Model.fit`; validation runs in this process.
+        `dataset` is one of: an iterable of batches (inputs, targets) or (inputs, targets, weights), such as a
+        `tf.data.Dataset`, a list or a generator, which this process reads and splits; `Sharded` or `RayBatches`, which
+        the workers read; or arrays, with their targets as the next argument or as `y`. Each pass iterates over the data
+        again. The remaining arguments are those of `keras.Model.fit`; validation runs in this process.
 
-        Callbacks are Keras' or have some of their methods. The model holds the current weights at each of their hooks
-        (see `Hooks`); weights, learning rates and `model.stop_training` that a callback sets are heeded. Raises
-        `TrainingError` for arguments that do not go together.
+        Callbacks are Keras callbacks, or objects with some of their methods. The model holds the current weights at
+        each of their hooks (see `Hooks`). Training adopts weights, learning rates and `model.stop_training` that a
+        callback sets. Raises `TrainingError` for arguments that exclude each other.
         """
         check_names(unknown)
         steps, y = as_steps(steps, y)
-        passes = Passes(epochs, steps, steps_per_epoch, initial_epoch)
+        passes = PassPlan(epochs, steps, steps_per_epoch, initial_epoch)
         hooks = Hooks(callbacks, _verbosity(verbose))
         data = DataArguments(
             y,
@@ -186,44 +184,51 @@ class Trainer:
             self.prepare(batch)
         running, mirror = self._ready()
         assert self._measures is not None, "made with the rest"
-        done = len(self.history)
+        before = len(self.history)
         hooks.introduce(self, mirror, Extent(passes.last, steps_per_epoch or steps))
-        checked = None if held_out is None else validation
-        Fitting(running, mirror, dataset, passes, hooks, self._measures, checked).run()
-        return self.history.since(done)
+        validates = None if held_out is None else validation
+        overlaps = self.strategy.overlap_next_forward
+        Fitting(running, mirror, dataset, passes, hooks, self._measures, validates, overlaps).run()
+        return self.history.since(before)
+
+    def train_own(self, steps: int, callbacks: Sequence[Any]) -> None:
+        """Train `steps` steps on the batches that the model's task draws. Raises `TrainingError`."""
+        self.fit(Synthetic(), steps, callbacks)
 
     def metrics(self, reset: bool = False) -> dict[str, float]:
-        """The metrics that `distribute` was given, by name, over the examples trained on since they last began anew.
+        """Return the metrics passed to `distribute`, by name, over the examples trained on since the last reset.
 
-        That is with every pass of `fit`, and after a call with `reset`. Raises `TrainingError`.
+        Every pass of `fit` resets the metrics, and so does a call with `reset`. Raises `TrainingError`.
         """
         self._ready()
         assert self._measures is not None, "made with the rest"
-        found = self._measures.so_far()
+        metrics = self._measures.so_far()
         if reset:
             self._measures.begin()
-        return found
+        return metrics
 
     def update_model(self) -> None:
-        """Write what has been reached into `model` and its optimizer."""
+        """Write training's state to `model` and its optimizer."""
         self._ready()[1].show()
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write model and optimizer to `path`, which ends in .keras and is replaced in one go. Raises `TrainingError`.
+        """Write model and optimizer to `path`, which must end in .keras and is replaced atomically. Raises
+        `TrainingError`.
 
-        `keras.models.load_model(path)` gives the model, compiled with its optimizer, whose slots, iteration and
-        settings are as reached here (and with the loss, if that is one of Keras'). For `restore` the file also keeps
-        what Keras does not know: each replica's own state, and what compressors remember.
+        `keras.models.load_model(path)` returns the model, compiled with its optimizer, with the current slots,
+        iteration and settings (and with the loss, if it is one of Keras'). For `restore`, the file also holds state
+        that Keras does not know: each replica's own state, and the residuals of compressors.
         """
         with ctrl_c_waits():
             self._save(Path(path))
         return Path(path)
 
     def restore(self, path: str | os.PathLike[str]) -> None:
-        """Go on from `path`, which `save` wrote, perhaps under another strategy, or Keras for this model and optimizer.
+        """Resume from `path`, written by `save`, perhaps under another strategy, or by Keras for this model and
+        optimizer.
 
-        Under the same strategy training goes on as if it had never stopped, to the bit. Before the first step the file
-        is only looked at, and taken up with that step. Raises `TrainingError` or `ModelError`.
+        Under the same strategy, training resumes exactly, to the bit. Before the first step the file is only checked;
+        it is loaded with that step. Raises `TrainingError` or `ModelError`.
         """
         read_extras(Path(path))
         if self._running is None:
@@ -232,11 +237,11 @@ class Trainer:
             self._restore(Path(path))
 
     def pids(self) -> dict[str, int]:
-        """Ids of the processes that train, by role; none on logical devices."""
+        """Return the ids of the processes that train, by role; empty on logical devices."""
         return self._ready()[0].pids()
 
     def close(self) -> None:
-        """End every process that was started for this trainer. To call it twice is fine."""
+        """End every process that was started for this trainer; a second call does nothing."""
         if self._running is not None:
             self._running.close()
         self._place.close()
@@ -283,12 +288,12 @@ class Trainer:
 
 
 def _verbosity(verbose: Any) -> int:
-    """Keras' number for how much is shown of progress: "auto" is a bar."""
+    """Return Keras' number for the amount of progress to show: "auto" is a bar."""
     if verbose not in ("auto", 0, 1, 2):
         raise TrainingError(f"verbose must be 0, 1, 2 or 'auto', not {verbose!r}.")
     return 1 if verbose == "auto" else int(verbose)
 
 
 def _without(validation_data: Any, validation_split: float) -> float:
-    """The share to split off, which validation data make superfluous."""
+    """Return the fraction to split off; 0 if the caller passed validation data."""
     return 0.0 if validation_data is not None else validation_split

@@ -1,11 +1,11 @@
-"""The time budget of a run: how much of it the search and the finals get, and how many steps a trial may have.
+"""Divides the time budget of a run between the search and the finals, and limits the steps of a trial.
 
-The search gets at least `SEARCH_SHARE` of the time that is left after the first baselines. The finals get their
-expected seconds, if the rest allows them. No trial begins that is not expected to end in time.
+The search gets at least `SEARCH_SHARE` of the time left after the first baselines. The finals get their expected
+seconds, as far as the rest allows. A trial begins only if it is expected to end in time.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import final
 
@@ -15,20 +15,39 @@ from autosync.stats.paired import LEAST_ROUNDS
 from autosync.tune.finalists import CANDIDATES, fastest_of, finalists, seconds_of_turn
 
 SEARCH_SHARE = 0.5
-"""The least share of the time after the first baselines that is for candidates."""
+"""The least share of the time after the first baselines that is reserved for candidates."""
 
 TRIAL_SHARE, FEWEST_STEPS = 1 / 40, 5
-"""The share of a time budget that the steps of one trial may take, and the fewest timed steps it may be cut to."""
+"""The largest share of a time budget for the steps of one trial, and the fewest timed steps to which a trial is cut."""
+
+FEWEST_WARMUPS = 2
+"""The fewest warm-up steps that judge a strategy fairly: DistributedDataParallel with `static_graph` makes its final
+buckets in its third step, and the first step is no warm-up step."""
 
 MORE_ROUNDS = 1.5
-"""The rounds of the best two that time is kept for, as a multiple of the rounds asked for: a verdict may need more."""
+"""Rounds of the best two for which time is reserved, as a multiple of the requested rounds. A verdict may need more."""
 
 LATEST = 10
-"""Latest trials whose seconds say how long another one takes."""
+"""The number of latest trials whose durations predict the next trial's."""
+
+
+def too_few_in_words(protocol: TimingProtocol) -> Iterator[str]:
+    """Sentences on a protocol with too few steps to judge a strategy."""
+    if protocol.timed_steps < FEWEST_STEPS:
+        yield (
+            f"--steps {protocol.timed_steps} is too small to judge a strategy: the median of so few steps is mostly "
+            f"noise, and slow trials are not stopped early; use --steps {FEWEST_STEPS} or more."
+        )
+    if protocol.warmup_steps < FEWEST_WARMUPS:
+        yield (
+            f"--warmup {protocol.warmup_steps} is too small to judge a strategy: its first steps are slower, for "
+            "example while DistributedDataParallel makes its final buckets; "
+            f"use --warmup {FEWEST_WARMUPS} or more."
+        )
 
 
 def affordable(protocol: TimingProtocol, step_seconds: float | None, budget_seconds: float | None) -> TimingProtocol:
-    """The protocol with so few steps of `step_seconds` that they take no more than a trial's share of the budget."""
+    """Return the protocol with so few steps that steps of `step_seconds` take at most a trial's share of the budget."""
     if budget_seconds is None or not step_seconds:
         return protocol
     every = protocol.warmup_steps + protocol.timed_steps
@@ -43,14 +62,16 @@ def affordable(protocol: TimingProtocol, step_seconds: float | None, budget_seco
 @final
 @dataclass(frozen=True)
 class Reserve:
-    """The part of the time budget that a running search keeps back for `rounds` of finals and `counterfactuals`."""
+    """The part of the time budget that a running search reserves for `rounds` rounds of finals and for
+    `counterfactuals`.
+    """
 
     rounds: int
     counterfactuals: int = 0
     lanes: int = 1
 
     def is_out_of_time(self, more: int, records: Sequence[RuntimeRecord], seconds_left: float) -> bool:
-        """Whether `more` trials, or one if that is 0, would not end before the finals have to begin."""
+        """Whether `more` trials (one trial if 0) would end only after the finals have to begin."""
         if seconds_left == math.inf:
             return False
         searched = sum(record.total_seconds for record in records[FIRST_BASELINES:]) / self.lanes
@@ -61,8 +82,8 @@ class Reserve:
     def finals_seconds(self, records: Sequence[RuntimeRecord]) -> float:
         """Seconds that the finals would take among the strategies timed so far, with `CANDIDATES` candidates.
 
-        Missing candidates count as long as the fastest strategy. Finalists that lose leave at the first look, which
-        leaves a candidate and a baseline. Counterfactuals take turns with the winner after that.
+        A missing candidate counts with the duration of the fastest strategy. All but the best candidate and the best
+        baseline are expected to leave at the first look. Counterfactuals take turns with the winner afterwards.
         """
         chosen = finalists(records)
         if not chosen:
@@ -77,16 +98,17 @@ class Reserve:
 
 
 def seconds_of_trials(count: int, records: Sequence[RuntimeRecord]) -> float:
-    """Seconds of `count` more trials: one may be as long as the longest of the latest, others as long as their mean."""
+    """Seconds of `count` more trials: the longest of the latest trials for one, and their mean for each other trial."""
     seconds = [record.total_seconds for record in records[-LATEST:] if record.timed]
     return max(seconds) + (count - 1) * sum(seconds) / len(seconds) if count and seconds else 0.0
 
 
 def fitting(chosen: Sequence[RuntimeRecord], rounds: int, seconds: float) -> list[RuntimeRecord]:
-    """The finalists for whose first rounds there is time, in the order given.
+    """The finalists for which the time suffices, in the given order.
 
-    While there is none for the first look, and after it for the rounds of two up to `rounds`, these are left out: the
-    third candidate and later ones, baselines close to the best one, the default of frameworks, the second candidate.
+    The time must suffice for all finalists up to the first look, and then for two of them up to `rounds`. Until it
+    does, finalists are left out in this order: the third candidate and later ones, baselines close to the best one, the
+    framework default, the second candidate.
     """
     kept = list(chosen)
     for record in _dispensable(chosen):

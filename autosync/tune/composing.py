@@ -1,39 +1,39 @@
-"""Composing a search: space, baselines, simulator, searcher and campaign are made, run and ended here."""
+"""Builds the parts of a search (space, baselines, simulator, searcher, campaign), runs them, and ends the search."""
 
 import math
 import random
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 import ray
 
-from autosync.baselines import BASELINES, different_strategies
-from autosync.cost import AnalyticSimulator, Simulator
-from autosync.engine.zoo import default_space
+from autosync.baselines import Baseline
+from autosync.cost import PRIORS, AnalyticSimulator, Simulator
 from autosync.errors import NodesLostError
 from autosync.search import registry
 from autosync.search.guided.searcher import GuidedOptions
 from autosync.search.protocol import FIRST_BASELINES, Searcher
-from autosync.search.searcher import Asked, LedgerSearch
+from autosync.search.searcher import LedgerSearch, SearcherArguments
 from autosync.space import SearchSpace
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy, TimingProtocol, strategy_faults
-from autosync.tune.budget import Reserve, affordable
-from autosync.tune.campaign import Campaign, Limits, restore
+from autosync.tune.budget import Reserve, affordable, too_few_in_words
+from autosync.tune.campaign import Campaign, SearchLimits, restore
+from autosync.tune.candidates import Candidates
 from autosync.tune.curves import SearchMetrics, SearchScalars
-from autosync.tune.directory import asked
-from autosync.tune.finishing import command_to_go_on, finish, print_interrupted
+from autosync.tune.directory import run_description
+from autosync.tune.events import report_search
+from autosync.tune.finishing import command_to_resume, finish, print_interrupted
 from autosync.tune.grid import is_of_grid, time_grid
 from autosync.tune.job import Job
 from autosync.tune.options import OptionsError, TuneOptions
 from autosync.tune.patience import Patience
-from autosync.tune.progress import Progress
 from autosync.tune.ray_tune import run_with_tune
+from autosync.tune.refusals import refusals_of
+from autosync.tune.result import SearchResult
 from autosync.tune.simulators import earlier_records, guide, leaves_room, make_simulator, simulator_in_words
-from autosync.words.quantities import counted
-from search_spaces import load_space
+from autosync.words.quantities import count_of
 from trials.opening import read_strategy_file
 
 
@@ -43,110 +43,128 @@ def make_searcher(
     baselines: list[tuple[str, Strategy]],
     simulator: Simulator | None = None,
 ) -> LedgerSearch:
-    """The searcher called `options.searcher`, which proposes `baselines` too, and is guided by `simulator` if given."""
-    asked = Asked(
+    """The searcher called `options.searcher`, which also proposes `baselines` and is guided by `simulator` if given."""
+    asked = SearcherArguments(
         space, baselines, options.seed, lambda: simulator or make_simulator(options, space.cluster), options.round_size
     )
     return registry.make_searcher(options.searcher, asked)
 
 
 def idle_in_words(options: TuneOptions, lanes: int) -> Iterator[str]:
-    """A sentence on what would keep more of the `lanes` busy, if rounds are too small for that."""
+    """A sentence on idle lanes, if a round of the search has fewer trials than there are `lanes`."""
     size = options.round_size or GuidedOptions.round_size
     if options.searcher == "guided" and lanes > size:
         yield (
-            f"{lanes} trials have room side by side, but a round of the search has {size}, which wait for each other; "
-            f"--round-size {lanes} uses all nodes."
+            f"{lanes} trials fit on the cluster at once, but a round of the search has only {size}, and the next round "
+            f"waits for it; --round-size {lanes} uses all nodes."
         )
 
 
 def _guide(job: Job, space: SearchSpace, go_on: bool) -> Simulator | None:
-    """The simulator that guides the search, if any does, with its records of other runs."""
+    """The simulator that guides the search, with its records of other runs; None if the searcher uses none."""
     if job.options.searcher != "guided":
         return None
     earlier = earlier_records(job, go_on)
     for line in simulator_in_words(job.options, space.model, space.cluster, earlier):
-        job.console.print(line, soft_wrap=True)
-    beside = leaves_room(space.cluster, job.backend.addresses, ray.util.get_node_ip_address())
-    return guide(job.options, space, earlier, beside)
+        job.observer.say(line)
+    in_parallel = leaves_room(space.cluster, job.backend.addresses, ray.util.get_node_ip_address())
+    return guide(job.options, space, earlier, in_parallel)
 
 
-def _baselines_in_words(model: ModelSpec, cluster: ClusterSpec, different: int, trials: int) -> Iterator[str]:
-    """Sentences on which baselines come to the same here, and whether all are timed."""
-    yield f"{different} of {len(BASELINES)} baselines differ here and are timed, if there is room."
+def _baselines_in_words(
+    known: Mapping[str, Baseline], model: ModelSpec, cluster: ClusterSpec, different: int, trials: int, early: int
+) -> Iterator[str]:
+    """Sentences on baselines that are equal on this cluster, and on baselines that will not be timed.
+
+    The first `early` trials are baselines; half of the later ones are.
+    """
+    yield f"{different} of {len(known)} baselines differ on this cluster; each is timed if the budget allows."
     first: dict[str, str] = {}
-    for name, baseline in BASELINES.items():
+    for name, baseline in known.items():
         same = first.setdefault(baseline(model, cluster).digest, name)
         if same != name:
-            yield f"  {name} is the same as {same} here."
-    if trials < 2 * different - FIRST_BASELINES:
-        after = max(0, trials - FIRST_BASELINES)
-        timed = min(trials, FIRST_BASELINES) + after // 2
+            yield f"  {name} equals {same} on this cluster."
+    if trials < 2 * different - early:
+        timed = min(trials, early) + max(0, trials - early) // 2
         left = different - timed
         yield (
-            f"  With --trials {trials}, {counted(trials - timed, 'candidate')} and {counted(timed, 'baseline')} are "
-            f"timed; {counted(left, 'baseline')} {'is' if left == 1 else 'are'} not, and may be the best."
+            f"  With --trials {trials}, {count_of(trials - timed, 'candidate')} and {count_of(timed, 'baseline')} are "
+            f"timed; {count_of(left, 'baseline')} {'is' if left == 1 else 'are'} not, and might be the fastest."
         )
 
 
-def untimed_in_words(baselines: list[tuple[str, Strategy]], records: list[RuntimeRecord]) -> Iterator[str]:
+def missing_baselines_in_words(baselines: list[tuple[str, Strategy]], records: list[RuntimeRecord]) -> Iterator[str]:
     """A sentence on the baselines that no trial has timed, if there are any."""
-    timed = {each.strategy.digest for each in records}
+    timed = {record.strategy.digest for record in records}
     names = [name for name, strategy in baselines if strategy.digest not in timed]
     if names:
-        yield f"There was no room for {', '.join(names)}, so the best baseline may be missed."
+        yield f"Not timed for lack of budget: {', '.join(names)}; the fastest baseline may be among them."
 
 
-def fitted(job: Job, space: SearchSpace, file: Path) -> Strategy:
-    """The strategy in `file`, or the nearest in `space` where it does not fit. Raises `OptionsError` for one of another
-    model.
+def fit_to_space(job: Job, space: SearchSpace, file: Path) -> Strategy:
+    """The strategy in `file`, or the nearest one in `space` if it does not fit. Raises `OptionsError` for a strategy of
+    another model.
     """
     strategy = read_strategy_file(file)
     names = space.domains.index_of
     if not set(names).intersection(strategy.by_name):
         raise OptionsError(
-            f"--try-first is for strategies of {space.model.name}, but {file} decides on none of its variables; leave "
-            "it out."
+            f"--try-first needs a strategy for {space.model.name}, but {file} has none of its variables; leave it out."
         )
-    if set(strategy.replicas) == set(space.replicas) and not any(strategy_faults(strategy, space.model, space.cluster)):
-        job.console.print(f"{file} is tried first.", soft_wrap=True)
+    if set(strategy.replicas) == set(space.replicas) and not (
+        any(strategy_faults(strategy, space.model, space.cluster))
+        or refusals_of(job.options.framework_or_default, {"": strategy}, space.model, space.cluster)
+    ):
+        job.observer.say(f"{file} is timed first.")
         return strategy
-    found = space.adopt(strategy, random.Random(job.options.seed))
-    changed = sum(strategy.by_name.get(each.variable) != each for each in found.variables)
-    job.console.print(
-        f"{file} is tried first, for {counted(len(space.replicas), 'replica')} and with other decisions on {changed} "
-        f"of {counted(len(names), 'variable')}, to fit here.",
-        soft_wrap=True,
+    adopted = space.adopt(strategy, random.Random(job.options.seed))
+    changed = sum(strategy.by_name.get(decision.variable) != decision for decision in adopted.variables)
+    job.observer.say(
+        f"{file} is timed first, adapted to this cluster: {count_of(len(space.replicas), 'replica')}, and "
+        f"other decisions on {changed} of {count_of(len(names), 'variable')}"
+        f"{_lost_overlap(strategy, adopted)}."
     )
-    return found
+    return adopted
 
 
-def search(job: Job, go_on: bool) -> int:
-    """Search from the first trial, or from where the run stood, to the verdict; return the exit status."""
+def _lost_overlap(strategy: Strategy, adopted: Strategy) -> str:
+    lost = strategy.overlap_next_forward and not adopted.overlap_next_forward
+    return ", and a barrier after each step" if lost else ""
+
+
+def search(job: Job, go_on: bool) -> SearchResult | None:
+    """Run a new or resumed search up to its verdict; return the result, or None without a verdict."""
     options, model, cluster = job.options, job.backend.model, job.backend.cluster
-    declared = load_space(options.space or default_space(model.name))
-    space = declared.without(*options.without_rules).bind(model, cluster)
-    different = different_strategies(BASELINES, model, cluster)
-    ordered, first_seconds = _fastest_first(different, model, cluster)
-    # Kept results of searchers that rank no baselines are of the order given; it costs time where there is a budget.
+    candidates = Candidates.of(options, model, cluster)
+    space, known, different = candidates.space, candidates.baselines, candidates.different
+    ordered, first_seconds = _fastest_first(different, model, cluster, options.framework_in_records)
+    # Without a budget the given order stays: kept results of searchers that rank no baselines depend on it. With a
+    # budget, the fastest come first, because there may be no time for all.
     baselines = list(different.items()) if options.time_budget_seconds is None else ordered
-    job.console.print(f"Space {space.name}: 10^{space.log10_size:.1f} strategies.")
+    job.observer.say(f"Search space {space.name}: 10^{space.log10_size:.1f} strategies.")
     searcher = make_searcher(options, space, baselines, _guide(job, space, go_on))
-    searcher.try_first([fitted(job, space, file) for file in options.try_first])
+    default = [different[name] for name in ("ddp",) if name in different]  # users compare their results with it
+    searcher.try_first([*default, *(fit_to_space(job, space, file) for file in options.try_first)])
     earlier, elsewhere = _restore(job, searcher, go_on)
     trials = max(options.trials - elsewhere, len(baselines)) if elsewhere else options.trials
     for line in (
-        *_baselines_in_words(model, cluster, len(baselines), trials),
+        *(f"Baseline {sentence}" for sentence in candidates.refusals),
+        *_baselines_in_words(known, model, cluster, len(baselines), trials, FIRST_BASELINES + len(default)),
         *idle_in_words(options, len(job.backend)),
+        *too_few_in_words(_protocol(options)),
     ):
-        job.console.print(line, soft_wrap=True)
+        job.observer.say(line)
     if elsewhere:
-        job.console.print(f"{elsewhere} trials of this run were on other nodes; they count, but do not compare.")
-    job.directory.write_run(options, model.digest, cluster, asked(options, space, sys.argv[1:]))
-    progress = Progress(job.console, trials, options.time_budget_seconds, lambda: job.seconds_gone)
+        job.observer.say(
+            f"{elsewhere} trials of this run were on other nodes: they count towards --trials, but their times are not "
+            "compared."
+        )
+    job.directory.write_run(options, model.digest, cluster, run_description(options, space, job.arguments))
+    told = [record for record in earlier if record.outcome != "lost"]
+    report_search(job, space, trials, len(told))
+    progress = job.observer.trials(trials, options.time_budget_seconds, lambda: job.seconds_gone)
 
     limits = _limits(job, trials, lambda: campaign.records, first_seconds)
-    told = [each for each in earlier if each.outcome != "lost"]
     metrics = SearchMetrics(model.name, job.directory.name, job.backend.__len__, told)
     scalars = SearchScalars(job.directory.tune_directory / job.directory.name, told)
     watchers = (progress, metrics, scalars)
@@ -155,28 +173,30 @@ def search(job: Job, go_on: bool) -> int:
     progress.start_from(told)
     try:
         with progress, closing(scalars):
-            again = command_to_go_on(sys.argv[1:], options)
-            run_with_tune(campaign, job.backend, job.directory, model.name, again)
-        ended = [campaign.stopped_because or "", *untimed_in_words(baselines, campaign.records)]
+            again = command_to_resume(job.arguments, options)
+            run_with_tune(campaign, job.backend, job.directory, model.name, again, job.tune_callbacks)
+        ended = [campaign.stop_reason or "", *missing_baselines_in_words(baselines, campaign.records)]
         records = campaign.records
         if options.tuned_all_reduce:
             records = [*records, *time_grid(job, records, _protocol(options))]
         return finish(job, records, " ".join(ended))
     except NodesLostError:
         if options.on_node_loss != "shrink":
-            print_interrupted(job, campaign.records, sys.argv[1:])
+            print_interrupted(job, campaign.records, job.arguments)
         raise
     except KeyboardInterrupt:
         # The state was saved with the last record; now, the searcher may be in the middle of a proposal.
-        print_interrupted(job, campaign.records, sys.argv[1:])
+        print_interrupted(job, campaign.records, job.arguments)
         raise
 
 
 def _restore(job: Job, searcher: Searcher, go_on: bool) -> tuple[list[RuntimeRecord], int]:
-    """The run's earlier trials on this cluster, and how many were on another; sets the searcher to where it stood."""
-    trials = [each for each in job.store.read(run=job.directory.name) if each.of_search and not is_of_grid(each)]
-    here = [each for each in trials if each.cluster.digest == job.backend.cluster.digest]
-    elsewhere = sum(each.outcome != "lost" for each in trials) - sum(each.outcome != "lost" for each in here)
+    """Restore the searcher; return the run's earlier trials on this cluster, and the number on other clusters."""
+    trials = [
+        record for record in job.store.read(run=job.directory.name) if record.of_search and not is_of_grid(record)
+    ]
+    here = [record for record in trials if record.cluster.digest == job.backend.cluster.digest]
+    elsewhere = sum(record.outcome != "lost" for record in trials) - sum(record.outcome != "lost" for record in here)
     if go_on:
         state, _ = job.directory.read_state()
         if state is not None:
@@ -194,17 +214,17 @@ def _protocol(options: TuneOptions) -> TimingProtocol:
 
 
 def _fastest_first(
-    baselines: dict[str, Strategy], model: ModelSpec, cluster: ClusterSpec
+    baselines: Mapping[str, Strategy], model: ModelSpec, cluster: ClusterSpec, framework: str | None
 ) -> tuple[list[tuple[str, Strategy]], float]:
-    """The baselines in the order of the closed form's predictions, and predicted step seconds of the first."""
-    predicted = AnalyticSimulator().predict(model, cluster, [*baselines.values()])
+    """The baselines, fastest first by the closed form's predictions, and the predicted step seconds of the first."""
+    predicted = AnalyticSimulator(PRIORS[framework]).predict(model, cluster, [*baselines.values()])
     order = np.argsort(predicted, kind="stable")
     labelled = [*baselines.items()]
     return [labelled[place] for place in order], math.exp(float(predicted.min()))
 
 
-def _limits(job: Job, trials: int, records: Callable[[], list[RuntimeRecord]], first_seconds: float) -> Limits:
-    """The search's limits. Its time is out when the rest is needed for the finals; see `autosync.tune.budget`.
+def _limits(job: Job, trials: int, records: Callable[[], list[RuntimeRecord]], first_seconds: float) -> SearchLimits:
+    """The search's limits. Its time is used up once the finals need the rest; see `autosync.tune.budget`.
 
     `first_seconds` are the expected step seconds of a first trial for which the searcher predicts none.
     """
@@ -214,7 +234,7 @@ def _limits(job: Job, trials: int, records: Callable[[], list[RuntimeRecord]], f
         reserve = Reserve(options.rounds, options.counterfactuals, max(1, len(job.backend)))
         return reserve.is_out_of_time(more, records(), job.seconds_left)
 
-    def shortened(protocol: TimingProtocol, step_seconds: float | None) -> TimingProtocol:
+    def shorten(protocol: TimingProtocol, step_seconds: float | None) -> TimingProtocol:
         return affordable(protocol, step_seconds or first_seconds, options.time_budget_seconds)
 
-    return Limits(trials, out_of_time, Patience(options.patience, options.training_steps), shortened)
+    return SearchLimits(trials, out_of_time, Patience(options.patience, options.training_steps), shorten)

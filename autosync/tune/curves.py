@@ -1,4 +1,4 @@
-"""The search as curves: scalars for TensorBoard, and metrics that Ray's head exports for Prometheus."""
+"""Curves of a search: scalars for TensorBoard, and metrics that Ray's head exports for Prometheus."""
 
 import math
 from collections.abc import Callable
@@ -22,9 +22,10 @@ SCALARS = {
 
 @final
 class SearchScalars:
-    """Watches a campaign: called with each record. Tune's own files have one point each, since a trial is one result.
+    """Writes TensorBoard scalars of a campaign; called with each record.
 
-    They lie in folders of `directory`, into which this writes a file of its own: `tensorboard --logdir` shows them all.
+    Tune's own TensorBoard files have one point each, because a trial is one result to Tune. They lie in folders of
+    `directory`. This class writes its own file there, so that `tensorboard --logdir` shows all of them.
     """
 
     def __init__(self, directory: Path, earlier: list[RuntimeRecord]) -> None:
@@ -66,7 +67,7 @@ TAGS = ("model", "run")
 
 @final
 class SearchMetrics:
-    """Watches a campaign: called with each record. This process must have joined Ray."""
+    """Exports metrics of a campaign; called with each record. This process must have joined Ray."""
 
     def __init__(self, model: str, run: str, lanes: Callable[[], int], earlier: list[RuntimeRecord]) -> None:
         tags = {"model": model, "run": run}

@@ -1,10 +1,10 @@
-"""The finalists of a search, and how a strategy is timed again in a turn of the finals."""
+"""Chooses the finalists of a search, and builds the requests that time a strategy again in a turn of the finals."""
 
 import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from autosync.baselines import FRAMEWORK_DEFAULTS
+from autosync.baselines import is_default
 from autosync.search.protocol import GIVEN
 from autosync.spec import RuntimeRecord, Strategy, TimingProtocol
 from autosync.stats.accuracy import strategy_medians
@@ -13,20 +13,21 @@ from trials.trial import TrialRequest
 CANDIDATES = 3
 
 BASELINES, CLOSE = 3, 1.05
-"""The most baselines that are measured again, and how many times as slow as the best one they may be: that one may have
-been lucky, and candidates are compared with it."""
+"""The maximum number of baselines in the finals, and their maximum step time as a multiple of the best baseline's.
+Others take part because the best one may have been lucky, and candidates are compared with it."""
 
 SLOW, FEWEST_STEPS = 1.5, 3
-"""A finalist that takes over `SLOW` times as long a step as the fastest one has turns with fewer steps, so that they
+"""A finalist whose step takes over `SLOW` times as long as the fastest one's gets turns with fewer steps, so that they
 cost as much as the fastest one's. It keeps `FEWEST_STEPS` timed steps and one warm-up step."""
 
 
 def finalists(records: Sequence[RuntimeRecord]) -> list[RuntimeRecord]:
-    """The best candidates and those given, and the best baseline with those close to it, of complete trials; fastest
-    first.
+    """The finalists, fastest first: the best candidates, the given strategies, the best baseline, and baselines close
+    to it.
 
-    Each is its first record; how fast it is, the median over all of its records. Last comes the faster of the
-    frameworks' default bucket sizes, unless it is among them already, and even if its trial was stopped early.
+    Only complete trials count. A finalist is represented by its first record and ranked by the median over all of its
+    records. The faster of the frameworks' default bucket sizes comes last, unless it is already among the finalists,
+    and even if its trial was stopped early.
     """
     medians = strategy_medians(records)
 
@@ -34,7 +35,9 @@ def finalists(records: Sequence[RuntimeRecord]) -> list[RuntimeRecord]:
         return medians[record.strategy.digest]
 
     first: dict[str, RuntimeRecord] = {}
-    for record in sorted(records, key=lambda record: record.purpose != "baseline"):  # found or not, a baseline is one
+    for record in sorted(
+        records, key=lambda record: record.purpose != "baseline"
+    ):  # a strategy that is a baseline counts as one, even if the search also proposed it
         if record.outcome == "ok" and record.purpose != "remeasure":
             first.setdefault(record.strategy.digest, record)
     ordered = sorted(first.values(), key=seconds)
@@ -47,19 +50,19 @@ def finalists(records: Sequence[RuntimeRecord]) -> list[RuntimeRecord]:
 
 
 def _fastest_default(records: Sequence[RuntimeRecord]) -> list[RuntimeRecord]:
-    """The trial of the fastest default, if any was timed."""
+    """The trial of the fastest framework default, if any was timed."""
     baselines = [record for record in records if record.purpose == "baseline" and record.timed]
-    timed = [record for record in baselines if record.label in FRAMEWORK_DEFAULTS]
+    timed = [record for record in baselines if is_default(record.label, record.framework)]
     return sorted(timed, key=lambda record: record.median_seconds or math.inf)[:1]
 
 
 def again(
     record: RuntimeRecord, label: str = "", strategy: Strategy | None = None, fastest_seconds: float = math.inf
 ) -> TrialRequest:
-    """The request that times `strategy` to its end, for a turn under the record's conditions.
+    """The request for a turn that times `strategy` completely, under the record's conditions.
 
-    Strategy and label are the record's own unless others are given. `fastest_seconds`, a step of the fastest finalist,
-    limits the steps of a slow one; without it every turn has half of the steps of a trial.
+    `strategy` and `label` default to the record's own. `fastest_seconds`, a step of the fastest finalist, limits the
+    steps of a slow one; without it, a turn has half of the trial's steps.
     """
     return TrialRequest(
         strategy=strategy or record.strategy,
@@ -73,8 +76,8 @@ def again(
 
 
 def turn_protocol(record: RuntimeRecord, fastest_seconds: float = math.inf) -> TimingProtocol:
-    """The protocol of a turn: half the steps of the trial, because more turns tell more about drift than more steps in
-    each; fewer for a slow finalist.
+    """The protocol of a turn: half of the trial's steps, because more turns reveal drift better than more steps in each
+    turn; fewer steps for a slow finalist.
     """
     protocol, seconds = record.protocol, record.median_seconds or 0.0
     share = fastest_seconds / seconds if seconds > SLOW * fastest_seconds else 1.0
@@ -87,12 +90,12 @@ def turn_protocol(record: RuntimeRecord, fastest_seconds: float = math.inf) -> T
 
 
 def fastest_of(chosen: Sequence[RuntimeRecord]) -> float:
-    """Median step seconds of the fastest finalist, by its trial; infinite for none."""
+    """Median step seconds of the fastest finalist in its trial; infinite for no finalists."""
     return min((record.median_seconds or math.inf for record in chosen), default=math.inf)
 
 
 def seconds_of_turn(record: RuntimeRecord, fastest_seconds: float = math.inf) -> float:
-    """Seconds that a turn of a strategy takes, by its trial: the setup again, and the steps of the turn."""
+    """Seconds of a turn, estimated from the strategy's trial: the setup, and the steps of the turn."""
     protocol = turn_protocol(record, fastest_seconds)
     steps = protocol.warmup_steps + protocol.timed_steps
     if record.outcome != "ok":

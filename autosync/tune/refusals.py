@@ -1,34 +1,35 @@
-"""What can be refused before anything is started: an unknown model, space or file, or more workers than fit."""
+"""The strategies that the engine of a search does not carry out; they are left out by name, before any trial."""
 
-from autosync.engine.zoo import check_model_name, default_space, resolve_name
-from autosync.search.registry import check_installed
-from autosync.shadows import check_folders
-from autosync.spec import check_step_time_ranks, read_device_profile
-from autosync.tune.options import OptionsError, TuneOptions
-from autosync.tune.simulators import check_warm_start
-from search_spaces import load_space
-from trials.cluster.file import cluster_to_emulate, read_cluster_file
-from trials.opening import check_profile, read_strategy_file
-from trials.workers.local_ray import check_workers
+from collections.abc import Mapping
+from dataclasses import replace
+
+from autosync.baselines import BASELINES
+from autosync.engine.core.registry import engine_named
+from autosync.spec import ClusterSpec, ModelSpec, Strategy
 
 
-def check_cheap_things(options: TuneOptions) -> None:
-    """Raise `AutosyncError` for the first option that cannot be used."""
-    check_model_name(options.model)
-    check_installed(options.searcher)
-    if options.emulate is None:
-        check_workers(options.workers, options.address)
-    load_space(options.space or default_space(resolve_name(options.model, 0))).without(*options.without_rules)
-    for file in options.try_first:
-        check_step_time_ranks(read_strategy_file(file))
-    if options.cluster is not None:
-        read_cluster_file(options.cluster)
-    emulated = None if options.emulate is None else cluster_to_emulate(options.emulate)
-    if options.profile is not None:
-        read_device_profile(options.profile)
-        if emulated is not None:
-            check_profile(options.profile, emulated)
-    if options.working_dir is not None and not options.working_dir.is_dir():
-        raise OptionsError(f"--working-dir must be a directory, but {options.working_dir} is none.")
-    check_folders(filter(None, [options.working_dir]))
-    check_warm_start(options, emulated)
+def refusals_of(
+    framework: str, strategies: Mapping[str, Strategy], model: ModelSpec, cluster: ClusterSpec
+) -> dict[str, str]:
+    """A sentence with the reason, by name, for each of the `strategies` that the engine does not carry out."""
+    engine = engine_named(framework)
+    reasons = {name: engine.refusals(strategy, model, cluster) for name, strategy in strategies.items()}
+    return {
+        name: f"{name} is left out, because the {engine.title} engine does not carry it out: {clauses[0]}."
+        for name, clauses in reasons.items()
+        if clauses
+    }
+
+
+def sends_rows_apart(framework: str) -> bool:
+    """Whether a search may send the looked-up rows of tied tables apart."""
+    return engine_named(framework).sends_rows_apart
+
+
+def can_overlap(framework: str, model: ModelSpec, cluster: ClusterSpec) -> bool:
+    """Whether a search has steps of `model` that overlap with the next forward pass: the engine carries them out as
+    simulators predict them."""
+    if not engine_named(framework).sends_by_reads:
+        return False
+    reduced = BASELINES["all_reduce_per_variable"](model, cluster)
+    return not engine_named(framework).refusals(replace(reduced, overlap_next_forward=True), model, cluster)

@@ -1,4 +1,4 @@
-"""What a run has found: the tables of baselines, winners and worths, the verdict in words, and the result in JSON."""
+"""The result of a run: tables of finalists and of worths, the verdict in words, and the result in JSON."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from autosync.cost import step_bound
-from autosync.runs import Contender, beside_the_verdict, contenders, contenders_table
+from autosync.runs import Contender, bound_in_words, contenders, contenders_table, verdict_in_words
 from autosync.runs.tables import FittedTable
 from autosync.search.verdict.counterfactuals import Worth
 from autosync.search.verdict.judging import Verdict
@@ -15,34 +15,41 @@ from autosync.tune.progress import Standing
 
 
 @dataclass(frozen=True)
-class Result:
-    """The result of a run: its trials, the re-measured rounds of the finalists, and the verdict on them.
-
-    `stopped_because` says in a sentence why no more trials were run; `worths` are what the winner's decisions are
-    worth, None when that was not asked for.
-    """
+class SearchResult:
+    """The result of a run: its trials, the re-measured rounds of the finalists, and the verdict on them."""
 
     model: ModelSpec
+
     trials: Sequence[RuntimeRecord]
+    """The trials of the search, in order."""
+
     rounds: Sequence[Sequence[RuntimeRecord]]
+    """The finals, by round."""
+
     verdict: Verdict
+
     stopped_because: str = ""
+    """One sentence on why no more trials ran."""
+
     worths: Sequence[Worth] | None = None
+    """The worths of the winner's decisions; None if they were not requested."""
 
     def contenders(self) -> list[Contender]:
         return contenders(self.trials, self.rounds)
 
 
-def result_table(result: Result) -> FittedTable:
-    """Median step, its 95 % interval and the speed-up over the best baseline; finalists, re-measured, come first."""
+def result_table(result: SearchResult) -> FittedTable:
+    """A table of median step, its 95 % interval and the speed-up over the best baseline; re-measured finalists come
+    first.
+    """
     verdict = result.verdict
     return contenders_table(result.contenders(), verdict.winner.digest, verdict.baseline.digest)
 
 
 def worths_table(worths: Sequence[Worth]) -> FittedTable:
-    """What each of the winner's decisions is worth: how many times as long a step takes without it."""
+    """A table of the worths of the winner's decisions: how many times as long a step takes without each."""
     table = FittedTable()
-    table.texts("the winner, but")
+    table.texts("the winner, except")
     table.numbers("step takes", "95 % interval", "rounds")
     for worth in worths:
         cells = (
@@ -55,12 +62,13 @@ def worths_table(worths: Sequence[Worth]) -> FittedTable:
     return table
 
 
-def beside_in_words(result: Result) -> list[str]:
-    """Sentences that compare the winner with the frameworks' default bucket size and with the bound."""
-    return beside_the_verdict(_judged_json(result, result.verdict))
+def verdict_lines(result: SearchResult) -> list[str]:
+    """The verdict in one or two lines: the gain over baselines and, for a proven gain, the gap to the bound."""
+    document = _verdict_document(result, result.verdict)
+    return [line for line in (verdict_in_words(document), bound_in_words(document)) if line]
 
 
-def result_json(result: Result, seconds: float) -> dict[str, Any]:
+def result_json(result: SearchResult, seconds: float) -> dict[str, Any]:
     """The result for scripts, as `autosync.runs.documents` describes it."""
     standing = Standing.of(list(result.trials))
     document: dict[str, Any] = {
@@ -72,30 +80,17 @@ def result_json(result: Result, seconds: float) -> dict[str, Any]:
         "wall_seconds": seconds,
         "stopped_because": result.stopped_because,
         "simulator_pairwise_accuracy": None if math.isnan(standing.rank_agreement) else standing.rank_agreement,
-        "strategies": [
-            {
-                "label": row.label,
-                "strategy_digest": row.digest,
-                "purpose": row.purpose,
-                "changes_statistics": row.changes_statistics,
-                "outcome": row.outcome,
-                "remeasured": row.remeasured,
-                "median_seconds": row.median_seconds,
-                "median_interval_seconds": list(row.interval) if row.interval else None,
-                "steps": row.steps,
-            }
-            for row in result.contenders()
-        ],
-        "verdict": _judged_json(result, result.verdict),
+        "strategies": [row.to_json() for row in result.contenders()],
+        "verdict": _verdict_document(result, result.verdict),
     }
     document |= marks_of(result.trials)
     if result.worths is not None:
-        document["counterfactuals"] = [_worth_json(each) for each in result.worths]
+        document["counterfactuals"] = [_worth_json(worth) for worth in result.worths]
     return document
 
 
-def _judged_json(result: Result, verdict: Verdict) -> dict[str, Any]:
-    """The verdict with what stands beside it: the default of frameworks, and the bound."""
+def _verdict_document(result: SearchResult, verdict: Verdict) -> dict[str, Any]:
+    """The verdict in JSON, with the speed-up over the framework default and the share of the gap to the lower bound."""
     document = verdict_json(verdict, marks_of(result.trials))
     if default := verdict.over_default:
         document["over_default"] = {
@@ -105,12 +100,15 @@ def _judged_json(result: Result, verdict: Verdict) -> dict[str, Any]:
             "speedup_interval": _ends(default.interval),
             "rounds": default.rounds,
         }
-    baseline = next((each for each in result.contenders() if each.digest == verdict.baseline.digest), None)
+    baseline = next(
+        (contender for contender in result.contenders() if contender.digest == verdict.baseline.digest), None
+    )
     if not verdict.beyond_noise or verdict.interval is None or baseline is None or baseline.median_seconds is None:
         return document
-    bound = step_bound(result.model, result.trials[0].cluster)
-    shares = [bound.share_gone(baseline.median_seconds, each) for each in (verdict.speedup, *verdict.interval)]
-    known = [each for each in shares if each is not None]
+    overlaps = any(trial.strategy.overlap_next_forward for trial in result.trials)
+    bound = step_bound(result.model, result.trials[0].cluster, overlaps)
+    shares = [bound.gap_closed(baseline.median_seconds, speedup) for speedup in (verdict.speedup, *verdict.interval)]
+    known = [share for share in shares if share is not None]
     if known:
         share, *interval = known
         document["bound"] = {
@@ -123,8 +121,8 @@ def _judged_json(result: Result, verdict: Verdict) -> dict[str, Any]:
 
 
 def marks_of(trials: Sequence[RuntimeRecord]) -> dict[str, str]:
-    """What the figures of a run are, time and numbers, where they are not real ones."""
-    paced = next((each for each in trials if each.time != "real"), None)
+    """The kind of a run's figures, `time` and `numbers`, if they are not real; else an empty dictionary."""
+    paced = next((trial for trial in trials if trial.time != "real"), None)
     return {} if paced is None else {"time": paced.time, "numbers": paced.numbers}
 
 

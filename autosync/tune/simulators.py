@@ -1,4 +1,4 @@
-"""The simulator that guides a search, and its starting point."""
+"""The simulator that guides a search, its checkpoint, and the records of other runs that it learns from."""
 
 from __future__ import annotations
 
@@ -9,117 +9,150 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from autosync.cost import AnalyticSimulator, Drafted, Informed, Replay, Simulator, weight_of
-from autosync.dataset import Rows, read_arrays, records_with_ids
-from autosync.engine.version import ENGINE
+from autosync.cost import (
+    PRIORS,
+    REPLAY_PRIORS,
+    AnalyticSimulator,
+    Blended,
+    CascadeSimulator,
+    Replay,
+    Simulator,
+    TransferSimulator,
+    weight_of,
+)
+from autosync.dataset import RowBlock, read_arrays, records_with_ids
+from autosync.engine.core.registry import DEFAULT, name_in_records
+from autosync.engine.core.versions import VERSIONS
 from autosync.space import SearchSpace
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, parse_json
+from autosync.spec.pace_report import kind_of, split_kind
 from autosync.spec.record import engine_of
-from autosync.stats.occasions import heaviest
+from autosync.stats.drift import heaviest
 from autosync.tune.job import Job
 from autosync.tune.options import CLOSED_FORMS, OptionsError, TuneOptions
-from autosync.words.cluster import predicted_for
-from autosync.words.quantities import counted
+from autosync.words.cluster import prediction_phase
+from autosync.words.quantities import count_of
+from autosync.zoo import framework_by_name
 
 if TYPE_CHECKING:
     from autosync.simulator import LearnedSimulator
 
 NETWORK_OF_AUTO = "linear"
-"""The network that corrects the replay where no checkpoint says: fitted in seconds, it needs the fewest records."""
+"""The network that corrects the replay if no checkpoint names one: it is fitted in seconds and needs the fewest
+records."""
 
 
 def make_simulator(options: TuneOptions, cluster: ClusterSpec) -> Simulator:
-    """The simulator called `options.simulator` for `cluster`, from `options.warm_start` if that is given.
+    """The simulator called `options.simulator` for `cluster`, from the checkpoint `options.warm_start` if given.
 
-    *auto* starts from the checkpoint that comes with the program for times of the cluster's kind, if one comes, and the
-    closed form drafts what it verifies. Raises `OptionsError` when a checkpoint cannot be used.
+    *auto* starts from the shipped checkpoint for the search's kind of times, if there is one; the closed form
+    preselects the strategies that it predicts. Raises `OptionsError` if a checkpoint cannot be used.
     """
     check_warm_start(options, cluster)
+    closed_form = AnalyticSimulator(PRIORS[options.framework_in_records])
     if options.simulator == "analytic":
-        return AnalyticSimulator()
+        return closed_form
     if options.simulator == "replay":
-        return Replay()
-    learned = _learned(options, _start_of(options, cluster))
-    return Drafted(AnalyticSimulator(), learned) if options.simulator == "auto" else learned
+        return Replay(REPLAY_PRIORS[options.framework_in_records])
+    learned = _load_simulator(options, _start_of(options, cluster))
+    return CascadeSimulator(closed_form, learned) if options.simulator == "auto" else learned
 
 
-def guide(options: TuneOptions, space: SearchSpace, earlier: Sequence[RuntimeRecord], beside: bool) -> Simulator:
-    """The simulator for a search of `space`, which also learns from `earlier` records; one that takes seconds to fit
-    does so in an actor, with `beside` while trials run. Raises `OptionsError`.
+def guide(options: TuneOptions, space: SearchSpace, earlier: Sequence[RuntimeRecord], in_parallel: bool) -> Simulator:
+    """The simulator for a search of `space`, which also learns from `earlier` records.
+
+    A simulator that takes seconds to fit is fitted in an actor, with `in_parallel` while trials run. Raises
+    `OptionsError`.
     """
-    informed = Informed(make_simulator(options, space.cluster), earlier, space.model, space.cluster)
+    informed = TransferSimulator(make_simulator(options, space.cluster), earlier, space.model, space.cluster)
     guiding: Simulator = informed
     if options.simulator not in CLOSED_FORMS:
         from autosync.tune.remote_simulator import RemoteSimulator  # Ray is imported when it is asked for
 
-        guiding = RemoteSimulator(informed, beside)
+        guiding = RemoteSimulator(informed, in_parallel)
     if earlier:
         guiding.fit([])
     return guiding
 
 
 def leaves_room(cluster: ClusterSpec, trial_addresses: Collection[str], here: str) -> bool:
-    """Whether a fit on the node with the address `here` can go on beside trials without making their steps longer.
+    """Whether a fit on the node with the address `here` can run in parallel with trials without slowing down their
+    steps.
 
-    It can where no trials are run, and beside steps that are computed on GPUs.
+    It can if no trials run on that node, or if their steps are computed on GPUs.
     """
     on_gpus = all(device.kind == "gpu" for device in cluster.replica_devices)
     return on_gpus or here not in trial_addresses
 
 
 def check_warm_start(options: TuneOptions, cluster: ClusterSpec | None) -> None:
-    """Raise `OptionsError` when `options.warm_start` names no checkpoint that a search can start from.
+    """Raise `OptionsError` if `options.warm_start` is not a checkpoint from which the search can start.
 
-    On `cluster`, if that is known by now, it must know times of the kind that trials there have.
+    It must have been fitted to records of the search's framework, and of the cluster's kind of times, as far as
+    framework and `cluster` are already known.
     """
     if options.warm_start is None:
         return
-    kinds = _learned(options, options.warm_start).kinds
-    if cluster is not None and kinds and cluster.kind not in kinds:
+    start = f"--warm-start {options.warm_start} was fitted to"
+    framework = framework_by_name(options.model, options.framework)
+    kinds = [split_kind(kind) for kind in _load_simulator(options, options.warm_start).kinds]
+    if framework and kinds and name_in_records(framework) not in {fitted for fitted, _ in kinds}:
         raise OptionsError(
-            f"--warm-start {options.warm_start} was fitted to {' and '.join(kinds)} times, but those of this cluster "
-            f"are {cluster.kind}, and the two are never compared; leave it out, or name one of `autosync pretrain "
-            f"--kind {cluster.kind}`."
+            f"{start} steps of {' and '.join(sorted({fitted or DEFAULT for fitted, _ in kinds}))}, but this search "
+            f"times steps of {framework}, and the two are never compared; leave the option out, or name a checkpoint "
+            f"made by `autosync pretrain --framework {framework}`."
+        )
+    if cluster is not None and kinds and cluster.kind not in {times for _, times in kinds}:
+        raise OptionsError(
+            f"{start} {' and '.join(times for _, times in kinds)} times, but this cluster has {cluster.kind} times, "
+            "and the two are never compared; leave the option out, or name a checkpoint made by "
+            f"`autosync pretrain --kind {cluster.kind}`."
         )
 
 
 def simulator_in_words(
     options: TuneOptions, model: ModelSpec, cluster: ClusterSpec, earlier: Sequence[RuntimeRecord]
 ) -> Iterator[str]:
-    """Sentences on what guides the search, and what that learns from beside the search's own records."""
-    start = options.warm_start or (_start_of(options, cluster) and "that comes with the program")
-    taught = f", from the checkpoint {start}" if start else ""
+    """Sentences on the simulator that guides the search, and on the records of other runs from which it learns."""
+    start = options.warm_start or (_start_of(options, cluster) and "that comes with autosync")
+    trained = f", which starts from the checkpoint {start}" if start else ""
     if options.simulator == "auto" and not start:
-        taught = f", untaught: no checkpoint was fitted to {cluster.kind} times"
-    yield f"Simulator {options.simulator}{taught}."
-    if said := predicted_for(cluster):
+        trained = f", which starts untrained because no checkpoint was fitted to {_kind(options, cluster)} times"
+    yield f"Candidates are ranked by the simulator {options.simulator!r}{trained}."
+    if said := prediction_phase(cluster):
         yield said
     if earlier:
-        of_model = [each.model.digest == model.digest for each in earlier]
-        of_cluster = [each.cluster.digest == cluster.digest for each in earlier]
-        both = sum(map(bool.__and__, of_model, of_cluster))
+        of_model = [record.model.digest == model.digest for record in earlier]
+        of_cluster = [record.cluster.digest == cluster.digest for record in earlier]
+        of_both = sum(map(bool.__and__, of_model, of_cluster))
         yield (
-            f"It also learns from {counted(len(earlier), 'record')} of other runs: {both} of this model on this "
-            f"cluster, {sum(of_model) - both} of this model elsewhere, {sum(of_cluster) - both} of other models here."
+            f"The simulator also learns from {count_of(len(earlier), 'record')} of other runs: {of_both} of this model "
+            f"on this cluster, {sum(of_model) - of_both} of this model on other clusters, and "
+            f"{sum(of_cluster) - of_both} of other models on this cluster."
         )
 
 
 def _start_of(options: TuneOptions, cluster: ClusterSpec) -> Path | None:
-    """The checkpoint that the simulator starts from; None without one."""
+    """The checkpoint from which the simulator starts; None without one."""
     if options.warm_start is not None or options.simulator != "auto":
         return options.warm_start
     from autosync.simulator import shipped_checkpoint  # torch is imported only when it is asked for
 
-    return shipped_checkpoint(cluster.kind)
+    return shipped_checkpoint(_kind(options, cluster))
 
 
-def _learned(options: TuneOptions, path: Path | None) -> LearnedSimulator:
-    """The simulator that starts from the checkpoint at `path`, if there is one."""
+def _kind(options: TuneOptions, cluster: ClusterSpec) -> str:
+    """The kind of the search's times, as its records state it."""
+    return kind_of(cluster.time, cluster.numbers, options.framework_in_records)
+
+
+def _load_simulator(options: TuneOptions, path: Path | None) -> LearnedSimulator:
+    """The simulator loaded from the checkpoint at `path`; a new one if `path` is None."""
     from autosync.simulator import CheckpointError, LearnedSimulator  # torch is imported only when it is asked for
 
     network = NETWORK_OF_AUTO if options.simulator == "auto" else options.simulator
     if path is None:
-        return LearnedSimulator(network=network, seed=options.seed)
+        return LearnedSimulator(Blended(options.framework_in_records), network, options.seed)
     try:
         learned = LearnedSimulator.load(path)
     except CheckpointError as error:
@@ -133,51 +166,52 @@ def _learned(options: TuneOptions, path: Path | None) -> LearnedSimulator:
 
 
 MOST = 96
-"""The most records that are learned from: each takes its part of every fit."""
+"""The maximum number of records of other runs to learn from; each one adds to the duration of every fit."""
 
-KIND = ("time", "numbers")
+KIND = ("time", "numbers", "framework")
 COLUMNS = ("record_id", "run", "model_digest", "cluster_digest", "versions", "median_seconds", "started_at", *KIND)
 
 
 def earlier_records(job: Job, go_on: bool) -> list[RuntimeRecord]:
-    """Records of other runs of this model or on this cluster in the dataset, the most alike first.
+    """Records of other runs of this model or on this cluster in the dataset, the most similar first.
 
-    Those whose seconds are of another kind than this run's, paced ones in a real run, are none of them, nor are those
-    of an engine of another version, of which it is said how many there are. Which they are is written down: a search
-    that goes on learns from the same, whatever was added meanwhile.
+    Records whose seconds are of another kind, such as paced ones in a real run, are left out, and so are records of
+    another framework or engine version; the number of the last is reported. The chosen ids are written down, so that a
+    resumed search learns from the same records, even if others were added meanwhile.
     """
     if not job.store.current_files():
         return []
     chosen = job.directory.read_earlier() if go_on else None
     if chosen is None:
-        chosen = _likest(job)
+        chosen = _most_similar(job)
         job.directory.write_earlier(chosen)
     return records_with_ids(job.options.data, chosen) if chosen else []
 
 
 @cache
 def _engine(versions: str) -> int:
-    """The engine's version in a record's `versions`, of which very many have the same."""
+    """The engine's version in a record's `versions`. Cached, because very many records have equal `versions`."""
     return engine_of(parse_json(versions, "A record's versions"))
 
 
-def _likest(job: Job) -> list[str]:
-    """Ids of the rows that count most; among rows that count the same, some from every part of the time.
+def _most_similar(job: Job) -> list[str]:
+    """Ids of the rows with the largest weights; among rows of equal weight, some from every part of the time.
 
-    Of rows that share neither the model nor the cluster nothing comes here: there may be very many.
+    Rows with another model and another cluster are filtered out while reading, because there may be millions.
     """
     model, cluster = job.backend.model.digest, job.backend.cluster.digest
-    kind = job.backend.cluster.time, job.backend.cluster.numbers
-    own = job.directory.name
+    kind = job.backend.cluster.time, job.backend.cluster.numbers, job.options.framework_in_records
+    engine = VERSIONS[job.options.framework_or_default]
+    this_run = job.directory.name
 
-    def counting(rows: Rows) -> dict[str, Any]:
+    def counting(rows: RowBlock) -> dict[str, Any]:
         values = [rows.values(name) for name in COLUMNS]
-        found = []
+        rows_found = []
         for identity, run, of_model, of_cluster, versions, median, started_at, *of_kind in zip(*values, strict=True):
             weight = weight_of(of_model == model, of_cluster == cluster)
-            if tuple(of_kind) == kind and median and run != own and weight:
-                found.append((started_at, identity, weight, _engine(versions) == ENGINE))
-        started, identities, weights, present = zip(*found, strict=True) if found else [()] * 4
+            if tuple(of_kind) == kind and median and run != this_run and weight:
+                rows_found.append((started_at, identity, weight, _engine(versions) == engine))
+        started, identities, weights, present = zip(*rows_found, strict=True) if rows_found else [()] * 4
         return {
             "started_at": np.array(started, dtype=np.float64),
             "record_id": np.array(identities, dtype=np.str_),
@@ -185,15 +219,14 @@ def _likest(job: Job) -> list[str]:
             "present": np.array(present, dtype=np.bool_),
         }
 
-    found = read_arrays(job.options.data, counting, COLUMNS)
-    _, once = np.unique(found["record_id"], return_index=True)
-    if count := int(np.count_nonzero(~found["present"][once])):
-        job.console.print(
-            f"{counted(count, 'record')} of other runs would tell something, but an engine of another version timed "
-            "them: the search does not learn from them.",
-            soft_wrap=True,
+    columns = read_arrays(job.options.data, counting, COLUMNS)
+    _, once = np.unique(columns["record_id"], return_index=True)
+    if count := int(np.count_nonzero(~columns["present"][once])):
+        job.observer.say(
+            f"The search does not learn from {count_of(count, 'record')} of other runs, because another version of the "
+            "engine timed them."
         )
-    once = once[found["present"][once]]
-    order = once[np.lexsort((found["record_id"][once], found["started_at"][once]))]
-    places = heaviest(found["weight"][order], MOST)
-    return [str(found["record_id"][order[place]]) for place in places]
+    once = once[columns["present"][once]]
+    order = once[np.lexsort((columns["record_id"][once], columns["started_at"][once]))]
+    places = heaviest(columns["weight"][order], MOST)
+    return [str(columns["record_id"][order[place]]) for place in places]

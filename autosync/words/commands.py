@@ -1,10 +1,10 @@
-"""Commands to type next. They run as printed: each names the cluster on which the search or the race ran."""
+"""Commands to type next. They run as printed, because they name the cluster on which the search or race ran."""
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,23 +19,23 @@ def is_cluster_file(text: str) -> bool:
 
 @dataclass(frozen=True)
 class RanOn:
-    """The options that chose the cluster of a run; an option that was left out is None.
-
-    `emulate` is the cluster that the run made for itself; `emulated_cluster` is the name of one that `autosync emulate`
-    had made, and on whose head the command ran.
-    """
+    """The options that chose the cluster of a run; an option that was left out is None."""
 
     workers: int | None = None
     address: str | None = None
     cluster: str | None = None
     profile: str | None = None
     working_dir: str | None = None
+    python_path: str | None = None
+    """The folder that the run imported its model from; None for the current folder and installed packages."""
     emulate: str | None = None
+    """The emulated cluster that the run created for itself."""
     emulated_cluster: str | None = None
+    """The name of an emulated cluster, created earlier by `autosync emulate`, on whose head the command ran."""
 
     @classmethod
     def of(cls, *documents: Mapping[str, Any]) -> RanOn:
-        """The options that JSON `documents` state; the last document that has an option counts."""
+        """The options that JSON `documents` state; the last document with an option takes precedence."""
         merged: dict[str, Any] = {
             name: value
             for document in documents
@@ -50,6 +50,12 @@ class RanOn:
 
     @property
     def prefix(self) -> str:
+        """The beginning of a command: the folder of its model, and the head of an emulated cluster it must run on."""
+        variable = "" if self.python_path is None else f"PYTHONPATH={shlex.quote(self.python_path)} "
+        return variable + self._to_head
+
+    @property
+    def _to_head(self) -> str:
         """The beginning of a command that must run on the head of an emulated cluster; empty for other clusters."""
         if self.emulated_cluster is not None:
             name = [] if self.emulated_cluster == DEFAULT_NAME else ["--name", str(self.emulated_cluster)]
@@ -61,31 +67,50 @@ class RanOn:
         return f"{shlex.join(['autosync', 'emulate', 'up', *cluster])} && autosync emulate exec -- "
 
     def options(self, *names: str) -> list[str]:
-        """The stated options of those `names`, as they are typed."""
+        """The stated options among `names`, as typed on a command line."""
         stated = [(name, getattr(self, name)) for name in names if getattr(self, name) is not None]
         return [part for name, value in stated for part in (f"--{name.replace('_', '-')}", str(value))]
 
 
-def train_command(model: str, strategy: str, ran_on: RanOn) -> str:
-    """The command that trains `model` by the strategy file `strategy` on the cluster of the run."""
+def train_command(model: str, strategy: str, ran_on: RanOn, framework: str | None = None) -> str:
+    """The command that trains `model` by the strategy file `strategy` on the cluster of the run.
+
+    `framework` is that of the model, None for the default.
+    """
     workers = () if ran_on.cluster is not None else ("workers",)
     where = ran_on.options(*workers, "address", "cluster", "working_dir")
-    return ran_on.prefix + shlex.join(["autosync", "train", "--model", model, "--strategy", strategy, *where])
+    return ran_on.prefix + shlex.join(["autosync", "train", *_model(model, framework), "--strategy", strategy, *where])
 
 
-def trial_command(model: str, strategy: str, ran_on: RanOn) -> str:
-    """The command that times the strategy file `strategy` once more on the cluster of the run."""
+def distribute_call(strategy: str) -> str:
+    """The call by which a PyTorch script trains its module by the strategy file `strategy`."""
+    return f"autosync.torch.distribute(model, {strategy!r})"
+
+
+def export_command(strategy: str) -> str:
+    """The command that makes a file of plain PyTorch of a strategy that DistributedDataParallel carries out."""
+    file = str(Path(strategy).with_name("ddp_strategy.py"))
+    return shlex.join(["autosync", "export", strategy, "--to", "ddp", "--out", file])
+
+
+def trial_command(model: str, strategy: str, ran_on: RanOn, framework: str | None = None) -> str:
+    """The command that times the strategy file `strategy` again on the cluster of the run; see `train_command`."""
     workers = () if ran_on.cluster is not None else ("workers",)
     where = ran_on.options(*workers, "address", "cluster", "profile")
-    return ran_on.prefix + shlex.join(["autosync", "trial", "--model", model, "--strategy", strategy, *where])
+    return ran_on.prefix + shlex.join(["autosync", "trial", *_model(model, framework), "--strategy", strategy, *where])
+
+
+def _model(model: str, framework: str | None) -> list[str]:
+    """The options that name a model."""
+    return [*([] if framework is None else ["--framework", framework]), "--model", model]
 
 
 def resume_command(arguments: Sequence[str], out: str, ran_on: RanOn = RanOn()) -> str:
     """The command that resumes the run in `out`, which began with `arguments`: the subcommand and its options.
 
-    A command that made its own emulated cluster makes it again; only a cluster made beforehand needs a prefix.
+    A command that created its own emulated cluster creates it again; only a cluster created earlier needs a prefix.
     """
     named = any(argument == "--out" or argument.startswith("--out=") for argument in arguments)
     more = [*([] if named else ["--out", out]), *([] if "--resume" in arguments else ["--resume"])]
-    prefix = ran_on.prefix if ran_on.emulated_cluster is not None else ""
+    prefix = replace(ran_on, emulate=None).prefix
     return prefix + shlex.join(["autosync", *arguments, *more])

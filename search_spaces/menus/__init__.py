@@ -1,5 +1,6 @@
-"""Declared menus of disciplines: the systems of the literature, with their authors' settings where these carry over.
+"""Declared menus of disciplines: systems of the literature, with their authors' settings where these carry over.
 
-What hangs on the number of replicas follows it. A step count or a threshold that means epochs of a data set, or norms
-of a network, means nothing elsewhere; then the nearest setting that does is taken, and an offer's `source` says so.
+Settings that depend on the number of replicas follow that number. A step count or threshold that refers to the epochs
+of a data set or the norms of a network is meaningless elsewhere. The nearest meaningful setting replaces it, and the
+entry's `source` states that setting.
 """

@@ -1,4 +1,4 @@
-"""All systems of the literature."""
+"""The menu of all systems of the literature."""
 
 from autosync.space import Menu
 from search_spaces.menus import cut_offs, fidelities, loads, rhythms

@@ -1,4 +1,4 @@
-"""The source as a tree of files to look into, without importing any of it."""
+"""The source as a tree of files to inspect, without importing any of them."""
 
 from __future__ import annotations
 
@@ -14,15 +14,21 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-__all__ = ["PACKAGES", "ROOT", "imports", "modules", "parsed", "project"]
+__all__ = ["PACKAGES", "ROOT", "imports", "modules", "parsed", "project", "sources"]
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("autosync", "search_spaces", "trials")
+"""The installed packages."""
 
 
 def modules(*folders: str) -> list[Path]:
-    """Python files under `folders` of the project, as paths relative to its root."""
+    """Return the Python files under `folders` of the project, as paths relative to its root."""
     return sorted(file.relative_to(ROOT) for folder in folders for file in (ROOT / folder).rglob("*.py"))
+
+
+def sources() -> list[Path]:
+    """Return the modules of the packages and of the studies, without the studies' scripts."""
+    return [module for module in modules(*PACKAGES, "studies") if module.parts[:2] != ("studies", "by_hand")]
 
 
 @cache
@@ -31,16 +37,16 @@ def parsed(module: Path) -> ast.Module:
 
 
 def imports(tree: ast.AST) -> Iterator[str]:
-    """Dotted names of all that is imported anywhere in `tree`; `from a import b` gives a.b."""
+    """Yield the dotted names of all imports in `tree`; `from a import b` gives a.b."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            yield from (each.name for each in node.names)
+            yield from (name.name for name in node.names)
         elif isinstance(node, ast.ImportFrom):
-            yield from (f"{node.module}.{each.name}" for each in node.names)
+            yield from (f"{node.module}.{name.name}" for name in node.names)
 
 
 @cache
 def project() -> dict[str, Any]:
-    """What pyproject.toml says."""
+    """Return the content of pyproject.toml."""
     document: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     return document

@@ -1,4 +1,4 @@
-"""What a person waits for at a prompt loads no heavy framework."""
+"""Modules that a user waits for at a prompt load no heavy framework."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LOADED = """
 import importlib, sys
 for name in sys.argv[1:]:
     importlib.import_module(name)
-print(*{each.partition(".")[0] for each in sys.modules})
+print(*{name.partition(".")[0] for name in sys.modules})
 """
 
 LIGHT = (
@@ -23,23 +23,33 @@ LIGHT = (
     *(f"autosync.commands.{name}" for name in COMMANDS if name != "import"),
     "autosync.commands.import_dataset",
     "autosync.train",
-    "autosync.engine.zoo",
+    "autosync.zoo",
     "autosync.search",
 )
 SPACES = [".".join(file.with_suffix("").parts) for file in modules("search_spaces") if file.stem != "__init__"]
 
 
-def loaded_by(*names: str) -> set[str]:
-    """Heavy packages found in a new process that imported the modules `names`."""
+def packages_after(script: str, *names: str) -> set[str]:
+    """Return the packages loaded in a new process that ran `script` with the arguments `names`."""
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-c", LOADED, *names]
+    command = [sys.executable, "-c", script, *names]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True, timeout=120)
-    return set(done.stdout.split()) & HEAVY
+    return set(done.stdout.split())
+
+
+def loaded_by(*names: str) -> set[str]:
+    """Return the heavy packages loaded in a new process that imported the modules `names`."""
+    return packages_after(LOADED, *names) & HEAVY
+
+
+def test_the_package_itself_loads_no_library() -> None:
+    libraries = packages_after(LOADED, "autosync", "autosync.tune") - packages_after(LOADED) - sys.stdlib_module_names
+    assert libraries == {"autosync"}
 
 
 def test_commands_the_zoo_and_the_searchers_load_no_heavy_framework() -> None:
-    if loaded_by(*LIGHT):  # One process for all takes a tenth of the time; only a failure asks who it was.
-        assert {name: found for name in LIGHT if (found := loaded_by(name))} == {}
+    if loaded_by(*LIGHT):  # One process for all takes a tenth of the time; only a failure needs to know the module.
+        assert {name: heavy for name in LIGHT if (heavy := loaded_by(name))} == {}
 
 
 HELP = """
@@ -48,7 +58,7 @@ import click
 from autosync.commands import COMMANDS, command
 
 def helped(command, words):
-    context = click.Context(command, info_name=" ".join(words))
+    context = command.context_class(command, info_name=" ".join(words))
     command.get_help(context)
     for name in command.list_commands(context) if isinstance(command, click.Group) else ():
         helped(command.get_command(context, name), [*words, name])
@@ -59,26 +69,26 @@ for name in names:
 print(*{each.partition(".")[0] for each in sys.modules})
 """
 SLOW = HEAVY | {"matplotlib", "scipy", "sklearn", "optuna", "jinja2", "jsonschema"}
-"""Packages that take a tenth of a second of processor or more."""
+"""Packages that take a tenth of a second of processor time or more."""
 
 
 def loaded_by_help(*names: str) -> set[str]:
-    """Slow packages found in a new process that made the help of commands, by default all, and their subcommands."""
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-c", HELP, *names]
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True, timeout=120)
-    return set(done.stdout.split()) & SLOW
+    """Return the slow packages loaded in a new process that built the help of commands (default: all) and their
+    subcommands.
+    """
+    return packages_after(HELP, *names) & SLOW
 
 
 def test_no_help_loads_a_slow_package() -> None:
     if loaded_by_help():
-        assert {name: found for name in COMMANDS if (found := loaded_by_help(name))} == {}
+        assert {name: slow for name in COMMANDS if (slow := loaded_by_help(name))} == {}
 
 
 def test_names_that_help_states_for_a_slow_package_are_those_of_the_package() -> None:
-    from autosync.commands import evaluate, pretrain
+    from autosync.commands import pretrain
     from autosync.simulator import NETWORKS
-    from autosync.studies.evaluation import EXPERIMENTS
+    from studies.commands import evaluate
+    from studies.evaluation import EXPERIMENTS
 
     assert tuple(NETWORKS) == pretrain.NETWORKS
     assert evaluate.EXPERIMENTS == EXPERIMENTS
@@ -89,5 +99,5 @@ def test_declared_spaces_load_no_heavy_framework() -> None:
     assert loaded_by(*SPACES) == set()
 
 
-def test_what_is_loaded_is_found_out() -> None:
+def test_a_loaded_package_is_detected() -> None:
     assert "pyarrow" in loaded_by("autosync.dataset")

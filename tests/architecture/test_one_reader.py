@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import re
 
-from tests.architecture.source_tree import ROOT
+from tests.architecture.source_tree import ROOT, modules, sources
 
 READERS = {"autosync/spec/reading.py", "autosync/yaml_text.py"}
 
 OWN_WORDS = {
     "autosync/tune/options.py": "the options, of which pydantic has just made JSON",
     "autosync/tune/ray_tune.py": "a request, which the searcher beside it has written",
-    "autosync/engine/capture/captured.py": "a captured model, which another process of the program sends",
-    "autosync/engine/listening.py": "files of the kernel",
+    "autosync/engine/tensorflow/capture/captured.py": "a captured model, which another process of the program sends",
+    "autosync/engine/pytorch/capture.py": "a captured module, which another process of the program sends",
+    "autosync/engine/pytorch/holders.py": "states of the optimizer, which the other ranks of the job send",
+    "autosync/engine/pytorch/frames.py": "requests among processes of the program, which a token lets in",
+    "autosync/engine/tensorflow/listening.py": "files of the kernel",
     "autosync/runs/documents.py": "a file of the package",
     "autosync/dataset/results.py": "metadata of a Parquet file, a number for each key",
-    "autosync/studies/collect/card.py": "a row's versions, which are a column of records",
+    "studies/collect/card.py": "a row's versions, which are a column of records",
     "trials/emulate/ray_nodes.py": "what a process of the program's own prints",
 }
 
@@ -23,14 +26,13 @@ PARSED = re.compile(r"\bjson\.loads?\(|\byaml\.(\w+_)?(load|parse|compose)(_\w+)
 
 
 def test_nothing_but_the_readers_parses_text_from_outside():
-    found = {
-        str(file.relative_to(ROOT))
-        for package in ("autosync", "trials", "search_spaces", "examples")
-        for file in (ROOT / package).rglob("*.py")
-        if PARSED.search(file.read_text(encoding="utf-8"))
+    calls = {
+        str(file)
+        for file in [*sources(), *modules("examples")]
+        if PARSED.search((ROOT / file).read_text(encoding="utf-8"))
     }
-    assert found >= READERS
-    assert found - READERS <= set(OWN_WORDS), "read it with autosync.spec.read_json or parse_json, or parse_yaml"
+    assert calls >= READERS
+    assert calls - READERS <= set(OWN_WORDS), "read it with autosync.spec.read_json or parse_json, or parse_yaml"
 
 
 def test_a_parser_elsewhere_would_be_noticed():
@@ -42,16 +44,17 @@ def test_a_parser_elsewhere_would_be_noticed():
 OPENER = "autosync/files/opening.py"
 
 OWN_FILES = {
-    "autosync/engine/capture_apart.py": "a file that its own process has written into a private folder",
-    "autosync/engine/capture/captured.py": "an archive in memory",
-    "autosync/engine/ending.py": "files of the kernel",
-    "autosync/engine/zoo/characters.py": "modules of Python",
-    "autosync/engine/zoo/digits.py": "a file of the package",
-    "autosync/engine/listening.py": "files of the kernel",
+    "trials/capture_in_subprocess.py": "a file that its own process has written into a private folder",
+    "autosync/engine/tensorflow/capture/captured.py": "an archive in memory",
+    "autosync/engine/core/marked_processes.py": "files of the kernel",
+    "autosync/zoo/characters.py": "modules of Python",
+    "autosync/zoo/digits.py": "a file of the package",
+    "autosync/engine/tensorflow/listening.py": "files of the kernel",
     "autosync/runs/documents.py": "a file of the package",
+    "autosync/shadows.py": "files of the installed packages",
     "autosync/simulator/stored.py": "a file that its own process has written into a private folder",
-    "autosync/studies/bench/versions.py": "modules of the package",
-    "autosync/studies/evaluation/workers.py": "a file that its own process has written into a private folder",
+    "studies/bench/versions.py": "modules of the package",
+    "autosync/pretraining/workers.py": "a file that its own process has written into a private folder",
     "trials/workers/memory.py": "files of the kernel",
     "trials/emulate/as_root.py": "files of the kernel",
     "trials/emulate/hosts.py": "files of the kernel",
@@ -87,18 +90,17 @@ UNPICKLES = re.compile(
 
 def found_by(pattern: re.Pattern[str]) -> set[str]:
     return {
-        str(file.relative_to(ROOT))
-        for package in ("autosync", "trials", "search_spaces")
-        for file in (ROOT / package).rglob("*.py")
-        if pattern.search(re.sub(r"`[^`]*`", "", file.read_text(encoding="utf-8")))
+        str(file)
+        for file in sources()
+        if pattern.search(re.sub(r"`[^`]*`", "", (ROOT / file).read_text(encoding="utf-8")))
     }
 
 
 def test_nothing_but_the_opener_opens_files_from_outside():
-    found = found_by(OPENED)
-    assert OPENER in found
-    assert found - {OPENER} <= set(OWN_FILES), "open it with autosync.files.opened_to_read, or read_whole"
-    assert set(OWN_FILES) <= found, "these open nothing any more: take them off the list"
+    calls = found_by(OPENED)
+    assert OPENER in calls
+    assert calls - {OPENER} <= set(OWN_FILES), "open it with autosync.files.opened_to_read, or read_whole"
+    assert set(OWN_FILES) <= calls, "these open nothing any more: take them off the list"
 
 
 def test_nothing_unpickles_a_file_or_asks_a_shell():
@@ -119,7 +121,7 @@ def test_an_opener_elsewhere_would_be_noticed():
         assert not OPENED.search(line)
 
 
-def test_what_runs_code_from_a_file_would_be_noticed():
+def test_code_run_from_a_file_is_detected():
     for line in (
         "pickle.load(file)",
         "torch.load(path)",
@@ -130,12 +132,12 @@ def test_what_runs_code_from_a_file_would_be_noticed():
 
 
 def test_files_in_the_folder_of_a_run_are_read_without_following_links():
-    """`subject.py` reads the strategy file that the user names, so it may follow a link."""
-    folders = [file for file in (ROOT / "autosync" / "runs").rglob("*.py") if file.name != "subject.py"]
+    """`explain_input.py` reads the strategy file that the user names, so it may follow a link."""
+    folders = [file for file in (ROOT / "autosync" / "runs").rglob("*.py") if file.name != "explain_input.py"]
     calls = [
         call[0]
-        for file in [*folders, ROOT / "autosync/train/job.py", ROOT / "autosync/studies/collect/folder.py"]
-        for call in re.finditer(r"\bread_(json|bytes)\(.*", file.read_text(encoding="utf-8"))
+        for file in [*folders, ROOT / "autosync/train/job.py", ROOT / "studies/collect/folder.py"]
+        for call in re.finditer(r"\bread_(json|bytes)\(.*", (ROOT / file).read_text(encoding="utf-8"))
     ]
     assert len(calls) > 4
     assert [call for call in calls if "through_links=False" not in call] == []

@@ -1,4 +1,6 @@
-"""Files are replaced in one place, which follows no link and shares no temporary name; the exceptions say why."""
+"""Files are replaced in one place, which follows no link and shares no temporary name; exceptions state their
+reason.
+"""
 
 from __future__ import annotations
 
@@ -6,28 +8,30 @@ import re
 
 import pytest
 
-from tests.architecture.source_tree import ROOT
+from tests.architecture.source_tree import ROOT, modules, sources
 
 WRITER = "autosync/files/writing.py"
 
 MAY_WRITE = {
+    "examples/torch_digits.py": "a script of a user, with plain PyTorch",
     "trials/signals.py": "the null device",
     "autosync/commands/shell.py": "a temporary file of an unused name, which mkstemp has opened",
     "autosync/dataset/files.py": "a new file of an unused name, whose time is the file system's",
-    "autosync/engine/capture/captured.py": "an archive in memory",
-    "autosync/engine/capture_apart.py": "its own temporary folder",
+    "autosync/engine/tensorflow/capture/captured.py": "an archive in memory",
+    "trials/capture_in_subprocess.py": "its own temporary folder",
     "autosync/files/opening.py": "appends, to a regular file with one name alone",
     "autosync/runs/claim.py": "its own lock file, which is a regular file with one name alone",
     "autosync/simulator/streamed.py": "its own temporary folder",
-    "autosync/studies/bench/replaying.py": "renames a folder of an unused name, which a link cannot redirect",
-    "autosync/studies/evaluation/workers.py": "its own temporary folder",
-    "autosync/studies/literature/live.py": "its own temporary folder",
+    "studies/bench/replaying.py": "renames a folder of an unused name, which a link cannot redirect",
+    "autosync/pretraining/workers.py": "its own temporary folder",
+    "studies/literature/live.py": "its own temporary folder",
     "autosync/terminal.py": "the null device",
     "trials/emulate/as_root.py": "files of the kernel",
     "trials/emulate/changes.py": "the folder of an emulated cluster, which is its user's alone",
     "trials/emulate/isolation.py": "mount points of its own",
     "trials/emulate/lifecycle.py": "the folder of an emulated cluster, which is its user's alone",
     "trials/emulate/lifeline.py": "a pipe in the folder of an emulated cluster, which is its user's alone",
+    "autosync/tune/remote_simulator.py": "a file of the kernel",
     "trials/emulate/quotas.py": "files of the kernel",
     "trials/emulate/ray_nodes.py": "the folder of an emulated cluster, which is its user's alone",
 }
@@ -39,15 +43,14 @@ WRITTEN = re.compile(
 
 
 def test_nothing_but_the_writer_replaces_files():
-    found = {
-        str(file.relative_to(ROOT))
-        for package in ("autosync", "trials", "search_spaces", "examples")
-        for file in (ROOT / package).rglob("*.py")
-        if WRITTEN.search(file.read_text(encoding="utf-8"))
+    calls = {
+        str(file)
+        for file in [*sources(), *modules("examples")]
+        if WRITTEN.search((ROOT / file).read_text(encoding="utf-8"))
     }
-    assert WRITER in found
-    assert found - {WRITER} <= set(MAY_WRITE), "write it with autosync.files.write_atomically, replacing or appended_to"
-    assert set(MAY_WRITE) <= found, "these no longer write: take them off the list"
+    assert WRITER in calls
+    assert calls - {WRITER} <= set(MAY_WRITE), "write it with autosync.files.write_atomically, replacing or appended_to"
+    assert set(MAY_WRITE) <= calls, "these no longer write: take them off the list"
 
 
 @pytest.mark.parametrize(

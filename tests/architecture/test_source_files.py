@@ -1,25 +1,26 @@
-"""Habits that every source file keeps."""
+"""Conventions of every source file."""
 
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.architecture.source_tree import PACKAGES, imports, modules, parsed
+from tests.architecture.source_tree import PACKAGES, imports, modules, parsed, sources
 
-SOURCE = modules(*PACKAGES)
-EVERYTHING = modules(*PACKAGES, "tests")
+SOURCE = sources()
+EVERYTHING = modules(*PACKAGES, "studies", "tests")
 ROOT = Path(__file__).parents[2]
-LONGEST_FILE, LONGEST_TEST = 300, 400
+LONGEST = 400
 EMPTY_NAMES = {"utils", "util", "helpers", "helper", "common", "misc"}
 PICKLES = {"pickle", "cloudpickle", "dill", "joblib", "shelve", "marshal"}
 
 
 def exported(tree: ast.Module) -> list[str] | None:
-    """What `__all__` lists, or None when there is none."""
+    """Return the names in `__all__`, or None if there is none."""
     for node in tree.body:
         if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == "__all__" for t in node.targets):
             return list(ast.literal_eval(node.value))
@@ -27,20 +28,22 @@ def exported(tree: ast.Module) -> list[str] | None:
 
 
 def bound(tree: ast.Module) -> Iterator[str]:
-    """Names that the module's top level binds."""
+    """Yield the names bound at the module's top level."""
     for node in tree.body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             yield node.name
         elif isinstance(node, ast.Import | ast.ImportFrom):
-            yield from ((each.asname or each.name).partition(".")[0] for each in node.names)
+            yield from ((name.asname or name.name).partition(".")[0] for name in node.names)
         elif isinstance(node, ast.Assign):
-            yield from (each.id for target in node.targets for each in ast.walk(target) if isinstance(each, ast.Name))
+            yield from (part.id for target in node.targets for part in ast.walk(target) if isinstance(part, ast.Name))
+        elif isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":  # loaded by __getattr__
+            yield from (name.asname or name.name for statement in node.body for name in statement.names)  # type: ignore[attr-defined]
         elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
             yield node.target.id
 
 
 def in_order(names: list[str]) -> list[str]:
-    """Constants, then classes, then functions, each by name: the order that ruff's RUF022 asks for."""
+    """Constants, then classes, then functions, each by name: the order of ruff's rule RUF022."""
     return sorted(names, key=lambda name: (len(name) == 1 or not name.isupper(), not name[0].isupper(), name))
 
 
@@ -53,26 +56,26 @@ def faults_of_exports(tree: ast.Module) -> list[str]:
 
 
 def private_names_taken(tree: ast.Module) -> list[str]:
-    """What `tree` imports from other modules of ours though it is called as what is for these alone."""
+    """Return the imports in `tree` of private names from other modules of the project."""
     return [
-        f"takes {each.name} from {node.module}"
+        f"takes {name.name} from {node.module}"
         for node in ast.walk(tree)
         if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] in PACKAGES
-        for each in node.names
-        if each.name.startswith("_")
+        for name in node.names
+        if name.name.startswith("_")
     ]
 
 
 def pickles(tree: ast.Module) -> list[str]:
-    """The places where `tree` could read or write a pickle."""
-    found = [f"imports {name}" for name in imports(tree) if name.partition(".")[0] in PICKLES or name == "torch.load"]
+    """Return the places where `tree` could read or write a pickle."""
+    faults = [f"imports {name}" for name in imports(tree) if name.partition(".")[0] in PICKLES or name == "torch.load"]
     for node in ast.walk(tree):
         if isinstance(node, ast.keyword) and node.arg == "allow_pickle":
             if not (isinstance(node.value, ast.Constant) and node.value.value is False):
-                found.append("allows pickle")
+                faults.append("allows pickle")
         elif isinstance(node, ast.Attribute) and ast.unparse(node) in ("torch.load", "torch.save"):
-            found.append(f"calls {ast.unparse(node)}")
-    return found
+            faults.append(f"calls {ast.unparse(node)}")
+    return faults
 
 
 def test_the_files_are_found() -> None:
@@ -81,13 +84,13 @@ def test_the_files_are_found() -> None:
 
 
 def test_a_module_says_what_lives_in_it() -> None:
-    assert [each for each in SOURCE if not (ast.get_docstring(parsed(each)) or "").strip()] == []
+    assert [file for file in SOURCE if not (ast.get_docstring(parsed(file)) or "").strip()] == []
 
 
-def test_what_a_module_offers_is_there_and_the_rest_begins_with_an_underscore() -> None:
-    """Faces list what they hand on, which ruff asks of them; other modules offer all whose name has no underscore."""
-    assert {str(each): faults for each in SOURCE if (faults := faults_of_exports(parsed(each)))} == {}
-    assert {str(each): taken for each in SOURCE if (taken := private_names_taken(parsed(each)))} == {}
+def test_exports_exist_and_private_names_begin_with_an_underscore() -> None:
+    """Package faces list their re-exports, as ruff requires; other modules export all names without an underscore."""
+    assert {str(file): faults for file in SOURCE if (faults := faults_of_exports(parsed(file)))} == {}
+    assert {str(file): taken for file in SOURCE if (taken := private_names_taken(parsed(file)))} == {}
 
 
 def test_a_private_name_that_is_taken_is_found_out() -> None:
@@ -113,14 +116,70 @@ def test_right_exports_are_let_pass() -> None:
 
 
 def test_no_file_is_too_long_or_named_after_nothing() -> None:
-    lines = {each: len((ROOT / each).read_text(encoding="utf-8").splitlines()) for each in EVERYTHING}
-    most = {each: LONGEST_TEST if each.parts[0] == "tests" else LONGEST_FILE for each in EVERYTHING}
-    assert {str(each): count for each, count in lines.items() if count > most[each]} == {}
-    assert [each for each in EVERYTHING if each.stem in EMPTY_NAMES] == []
+    lines = {file: len((ROOT / file).read_text(encoding="utf-8").splitlines()) for file in EVERYTHING}
+    assert {str(file): count for file, count in lines.items() if count > LONGEST} == {}
+    assert [file for file in EVERYTHING if file.stem in EMPTY_NAMES] == []
+
+
+def circles(graph: dict[str, set[str]]) -> list[list[str]]:
+    """Return the groups of modules that import each other, directly or indirectly, including typing imports
+    (Tarjan).
+    """
+    groups: list[list[str]] = []
+    index: dict[str, int] = {}
+    low: dict[str, int] = {}
+    stack: list[str] = []
+
+    def visit(name: str) -> None:
+        index[name] = low[name] = len(index)
+        stack.append(name)
+        for imported in sorted(graph[name]):
+            if imported not in index:
+                visit(imported)
+            if imported in stack:
+                low[name] = min(low[name], low[imported])
+        if low[name] == index[name]:
+            group = stack[stack.index(name) :]
+            del stack[stack.index(name) :]
+            if len(group) > 1:
+                groups.append(sorted(group))
+
+    for name in graph:
+        if name not in index:
+            visit(name)
+    return groups
+
+
+def imported_modules(files: list[Path]) -> dict[str, set[str]]:
+    """Return, for each module of `files`, the other modules of `files` that it imports anywhere."""
+    names = {module_name(file): file for file in files}
+    return {
+        name: {
+            module
+            for imported in imports(parsed(file))
+            for module in [imported if imported in names else imported.rpartition(".")[0]]
+            if module in names and module != name
+        }
+        for name, file in names.items()
+    }
+
+
+def module_name(file: Path) -> str:
+    parts = file.with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def test_no_modules_import_each_other() -> None:
+    sys.setrecursionlimit(5000)
+    assert circles(imported_modules(SOURCE)) == []
+
+
+def test_a_circle_is_found_out() -> None:
+    assert circles({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": {"a"}}) == [["b", "c"]]
 
 
 def test_nothing_is_pickled() -> None:
-    assert {str(each): found for each in SOURCE if (found := pickles(parsed(each)))} == {}
+    assert {str(file): places for file in SOURCE if (places := pickles(parsed(file)))} == {}
 
 
 @pytest.mark.parametrize(
@@ -143,7 +202,7 @@ def test_a_pickle_is_found_out(source: str) -> None:
     "module", [module for module in modules("search_spaces") if module.stem != "__init__"], ids=str
 )
 def test_a_declared_space_is_inert(module: Path) -> None:
-    """It holds a docstring, imports, and one constant."""
+    """A declared space holds a docstring, imports, and one constant."""
     docstring, *rest = parsed(module).body
     *imported, constant = rest
     assert isinstance(docstring, ast.Expr)

@@ -1,4 +1,4 @@
-"""Whoever changes what makes results is reminded of its version, which is in the keys of results that are kept."""
+"""A change to code that makes results needs a new version, because the version is in the keys of stored results."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from autosync.engine.version import ENGINE
-from autosync.studies.bench import versions
-from autosync.studies.evaluation import BUILDERS
+from autosync.engine.core.versions import VERSIONS
+from studies.bench import versions
+from studies.evaluation import BUILDERS
 
 ROOT = Path(__file__).parents[2]
 NOTED = Path(__file__).with_name("versions.json")
@@ -28,42 +28,42 @@ MADE_BY = {
     ),
     "engine": ("autosync/engine", "trials/trial.py"),
 }
-"""What has versions, and which source it follows from."""
+"""The sources that each version covers."""
 
 TO_RAISE = {
-    "simulators": "`version` of the Builders in autosync/studies/evaluation/simulators.py, TAUGHT and SEARCHERS",
-    "searchers": "SEARCHERS or REPLAY in autosync/studies/bench/versions.py",
-    "engine": "ENGINE in autosync/engine/version.py",
+    "simulators": "`version` of the Builders in studies/evaluation/simulators.py, TAUGHT and SEARCHERS",
+    "searchers": "SEARCHERS or REPLAY in studies/bench/versions.py",
+    "engine": "the engine's version in autosync/engine/core/versions.py",
 }
 
 NO_CODE = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENCODING}
 
 
 def code_in(source: str) -> str:
-    """`source` without comments, texts that stand alone (docstrings), spaces and layout, on every version of Python."""
-    found, begins = [], True
+    """Return `source` without comments, docstrings, spaces and layout, equal on every version of Python."""
+    tokens, begins = [], True
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type not in NO_CODE and not (begins and token.type == tokenize.STRING):
-            found.append(token.string)
+            tokens.append(token.string)
         if token.type != tokenize.COMMENT:
             begins = token.type in NO_CODE
-    # From Python 3.12 on a text with braces is several tokens, in which double ones are single.
-    return "".join("".join(found).split()).replace("{{", "{").replace("}}", "}")
+    # From Python 3.12 on, an f-string is several tokens, in which doubled braces are single.
+    return "".join("".join(tokens).split()).replace("{{", "{").replace("}}", "}")
 
 
 def files_of(kind: str) -> Iterator[Path]:
     for place in MADE_BY[kind]:
-        found = sorted((ROOT / place).rglob("*.py")) if (ROOT / place).is_dir() else sorted(ROOT.glob(place))
-        assert found, f"{place} is gone; say in MADE_BY where it is now"
-        yield from found
+        files = sorted((ROOT / place).rglob("*.py")) if (ROOT / place).is_dir() else sorted(ROOT.glob(place))
+        assert files, f"{place} is gone; say in MADE_BY where it is now"
+        yield from files
 
 
 def present() -> dict[str, dict[str, object]]:
-    """The versions of each kind, and a digest of the code that they are of, wherever that lies."""
+    """Return the current versions of each kind, with a digest of their code that does not depend on file names."""
     stated = {
         "simulators": {name: builder.version for name, builder in BUILDERS.items()} | {"taught": versions.TAUGHT},
         "searchers": dict(versions.SEARCHERS) | {"replay": versions.REPLAY, "facts": versions.FACTS},
-        "engine": {"engine": ENGINE},
+        "engine": dict(VERSIONS),
     }
     return {
         kind: {"versions": stated[kind], "code": hashlib.sha256("\0".join(sorted(texts)).encode()).hexdigest()[:16]}

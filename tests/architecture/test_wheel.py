@@ -1,23 +1,27 @@
-"""What is installed: the library, the spaces and the trials, and nothing of the tests."""
+"""The wheel holds the library, the spaces and the trials, and no tests."""
 
 from __future__ import annotations
 
 import importlib
+import re
 import subprocess
 import sys
 import sysconfig
 import venv
+from collections.abc import Iterable
+from importlib.metadata import PathDistribution
 from pathlib import Path
 
 import pytest
 from setuptools import find_packages
 
+from autosync.engine.core.registry import EXTRAS
 from autosync.version import VERSION
 from tests.architecture.source_tree import PACKAGES, ROOT, modules, project
 
 
 def packages() -> list[str]:
-    """Packages that setuptools would put into the wheel."""
+    """Return the packages that setuptools would put into the wheel."""
     return list(find_packages(str(ROOT), include=project()["tool"]["setuptools"]["packages"]["find"]["include"]))
 
 
@@ -34,7 +38,9 @@ def test_the_wheel_holds_no_tests() -> None:
 
 def test_the_wheel_holds_every_file_of_the_packages_that_is_no_source() -> None:
     declared = project()["tool"]["setuptools"]["package-data"]
-    held = {file for name, patterns in declared.items() for each in patterns for file in folder_of(name).glob(each)}
+    held = {
+        file for name, patterns in declared.items() for pattern in patterns for file in folder_of(name).glob(pattern)
+    }
     there = {
         file
         for package in PACKAGES
@@ -55,9 +61,24 @@ def test_commands_named_in_the_project_exist() -> None:
         assert callable(getattr(importlib.import_module(module), function))
 
 
+def distributions(requirements: Iterable[str]) -> set[str]:
+    """Return the names of the distributions that `requirements` name."""
+    return {re.split(r"[\[<>=; ]", requirement)[0] for requirement in requirements}
+
+
+def test_the_extra_of_an_engine_installs_its_packages_and_the_wheel_alone_does_not() -> None:
+    about = project()["project"]
+    for engine, packages in EXTRAS.items():
+        extra = distributions(about["optional-dependencies"][engine])
+        assert set(packages) <= extra
+        assert extra & distributions(about["dependencies"]) == set()
+        assert f"{about['name']}[{engine}," in " ".join(about["optional-dependencies"]["dev"])
+    assert "torch" in distributions(about["dependencies"])
+
+
 @pytest.mark.thorough
-def test_what_is_built_runs_where_nothing_of_the_source_is(tmp_path: Path) -> None:
-    """Libraries are those that are installed here; the program comes out of its wheel alone."""
+def test_the_wheel_runs_without_the_source(tmp_path: Path) -> None:
+    """Libraries are those installed here; the program comes only from its wheel."""
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
     subprocess.run([*pip, "wheel", "--quiet", "--no-deps", "--wheel-dir", tmp_path, ROOT], check=True, timeout=300)
     (wheel,) = tmp_path.glob("*.whl")
@@ -66,7 +87,11 @@ def test_what_is_built_runs_where_nothing_of_the_source_is(tmp_path: Path) -> No
     place = {"base": str(tmp_path / "clean"), "platbase": str(tmp_path / "clean")}
     packages = Path(sysconfig.get_path("purelib", "venv", place))
     subprocess.run([*pip, "install", "--quiet", "--no-deps", "--target", packages, wheel], check=True, timeout=300)
-    # Lines of a .pth in a folder that a .pth names are not read, so the source that is installed here stays out.
+    (about,) = packages.glob("autosync_dp-*.dist-info")
+    required = PathDistribution(about).requires or []
+    assert "tensorflow" not in distributions(line for line in required if "extra" not in line)
+    assert distributions(line for line in required if 'extra == "tensorflow"' in line) >= set(EXTRAS["tensorflow"])
+    # Python does not read a .pth in a folder that a .pth names, so the source installed here stays out.
     (packages / "libraries.pth").write_text(sysconfig.get_path("purelib"), encoding="utf-8")
     python = tmp_path / "clean" / "bin" / "python"
     for code in (

@@ -1,4 +1,4 @@
-"""One word an idea: what CONTRIBUTING.md's glossary says a thing is not called stands nowhere."""
+"""One word an idea: words that CONTRIBUTING.md's glossary forbids appear nowhere."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from tests.architecture.source_tree import PACKAGES, ROOT, modules
 EXCEPTIONS = {
     ("autosync/search/guided/searcher.py", "foretold"): "a key of a searcher's state, which older runs have on disk",
 }
-"""Where a word that is banned must stand, and why."""
+"""Allowed places of forbidden words, with the reason."""
 
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def glossary() -> dict[str, list[str]]:
-    """Each word of the table with those that are not to be used for it."""
+    """Return each word of the table with its forbidden synonyms."""
     section = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").partition("\n## Words\n")[2].partition("\n## ")[0]
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in section.splitlines() if line.startswith("|")]
-    return {word: [each.strip() for each in banned.split(",") if each.strip()] for word, _, banned in rows[2:]}
+    return {word: [part.strip() for part in banned.split(",") if part.strip()] for word, _, banned in rows[2:]}
 
 
 def faults(lines: Iterator[tuple[int, str]], banned: dict[str, str], place: str) -> Iterator[str]:
-    """A sentence on each banned word, which may be part of a name."""
+    """Yield a sentence for each forbidden word, which may be part of a name."""
     gaps = {" ": "[ _-]?", "-": "[ _-]"}
-    patterns = {each: re.compile(re.sub("[ -]", lambda gap: gaps[gap[0]], each), re.IGNORECASE) for each in banned}
+    patterns = {word: re.compile(re.sub("[ -]", lambda gap: gaps[gap[0]], word), re.IGNORECASE) for word in banned}
     for number, line in lines:
-        for each, pattern in patterns.items():
-            if pattern.search(line) and (place, each) not in EXCEPTIONS:
-                yield f"{place}:{number} says {each!r}; the word is {banned[each]!r}"
+        for word, pattern in patterns.items():
+            if pattern.search(line) and (place, word) not in EXCEPTIONS:
+                yield f"{place}:{number} says {word!r}; the word is {banned[word]!r}"
 
 
 def docstrings(source: str) -> Iterator[tuple[int, str]]:
-    """The lines of all docstrings, with their numbers."""
+    """Yield the numbered lines of all docstrings."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, DOCUMENTED) and ast.get_docstring(node):
             text = node.body[0].value  # type: ignore[attr-defined]
@@ -43,24 +43,24 @@ def docstrings(source: str) -> Iterator[tuple[int, str]]:
 
 
 def prose(text: str) -> Iterator[tuple[int, str]]:
-    """The numbered lines of a page but for blocks that are set off: these quote what was printed."""
+    """Yield the numbered lines of a page without indented blocks, which quote printed output."""
     return ((number, line) for number, line in enumerate(text.splitlines(), 1) if not line.startswith("    "))
 
 
 def texts() -> Iterator[tuple[str, Iterator[tuple[int, str]]]]:
-    """Every file that is read, with its numbered lines."""
-    pages = [Path("README.md"), Path("ARCHITECTURE.md"), *(each.relative_to(ROOT) for each in ROOT.glob("docs/*.md"))]
-    for file in [*pages, *modules(*PACKAGES, "tests")]:
+    """Yield every file to check, with its numbered lines."""
+    pages = [Path("README.md"), Path("ARCHITECTURE.md"), *(path.relative_to(ROOT) for path in ROOT.glob("docs/*.md"))]
+    for file in [*pages, *modules(*PACKAGES, "studies", "tests")]:
         text = (ROOT / file).read_text(encoding="utf-8")
         lines = prose(text) if file in pages else docstrings(text) if file.parts[0] == "tests" else None
         yield str(file), lines or iter(enumerate(text.splitlines(), 1))
 
 
 def test_every_idea_has_one_word() -> None:
-    banned = {each: word for word, others in glossary().items() for each in others}
+    banned = {synonym: word for word, synonyms in glossary().items() for synonym in synonyms}
     assert {"hand-written", "foretold", "reversion"} <= set(banned)
     assert not set(banned) & set(glossary()), "a word is banned that the glossary explains"
-    assert [each for place, lines in texts() for each in faults(lines, banned, place)] == []
+    assert [fault for place, lines in texts() for fault in faults(lines, banned, place)] == []
 
 
 def test_a_planted_word_is_found() -> None:

@@ -1,4 +1,4 @@
-"""The baselines: valid everywhere, and each what its docstring says."""
+"""The baselines are valid on every model and cluster, and do what their docstrings state."""
 
 from __future__ import annotations
 
@@ -41,54 +41,54 @@ MEGABYTE = 1 << 20
 
 
 def dense_model(*megabytes: float) -> ModelSpec:
-    """Dense matrices of 64 rows with so many megabytes each, whose gradients are ready in the order given."""
+    """Dense matrices of 64 rows with these sizes in megabytes, whose gradients are ready in this order."""
     variables = tuple(
-        Variable(f"v{index}", (64, int(each * MEGABYTE / 64 / 4)), "float32", index)
-        for index, each in enumerate(megabytes)
+        Variable(f"v{index}", (64, int(size * MEGABYTE / 64 / 4)), "float32", index)
+        for index, size in enumerate(megabytes)
     )
-    assert [variable.bytes for variable in variables] == [int(each * MEGABYTE) for each in megabytes]
+    assert [variable.bytes for variable in variables] == [int(size * MEGABYTE) for size in megabytes]
     return ModelSpec("dense", 1, "SGD", 0, variables)
 
 
 def groups(strategy: Strategy) -> dict[str, list[int]]:
     """Groups of each variable's shards."""
     return {
-        each.variable: [shard.group for shard in each.shards if isinstance(shard, AllReduce)]
-        for each in strategy.variables
+        decision.variable: [shard.group for shard in decision.shards if isinstance(shard, AllReduce)]
+        for decision in strategy.variables
     }
 
 
 def devices(strategy: Strategy) -> dict[str, list[str]]:
     """Servers of each variable's shards."""
     return {
-        each.variable: [shard.device for shard in each.shards if isinstance(shard, ParameterServer)]
-        for each in strategy.variables
+        decision.variable: [shard.device for shard in decision.shards if isinstance(shard, ParameterServer)]
+        for decision in strategy.variables
     }
 
 
 def server_bytes(strategy: Strategy, model: ModelSpec) -> Counter[str]:
     loads: Counter[str] = Counter()
-    for each, index, shard in strategy.shards():
-        variable = model.by_name[each.variable]
-        rows = variable.shape[each.partition.axis] if each.partition else 1
-        part = shard_sizes(rows, each.partition.shards)[index] if each.partition else 1
+    for decision, index, shard in strategy.shards():
+        variable = model.by_name[decision.variable]
+        rows = variable.shape[decision.partition.axis] if decision.partition else 1
+        part = shard_sizes(rows, decision.partition.shards)[index] if decision.partition else 1
         assert isinstance(shard, ParameterServer)
         loads[shard.device] += variable.bytes * part // rows
     return loads
 
 
 def shards_of(strategy: Strategy) -> dict[str, int]:
-    return {each.variable: len(each.shards) for each in strategy.variables}
+    return {decision.variable: len(decision.shards) for decision in strategy.variables}
 
 
 @pytest.mark.parametrize("name", BASELINES)
-@pytest.mark.parametrize(("model", "where"), product(MODELS, CLUSTERS), ids=lambda each: getattr(each, "name", each))
+@pytest.mark.parametrize(("model", "where"), product(MODELS, CLUSTERS), ids=lambda case: getattr(case, "name", case))
 def test_a_baseline_fits_every_model_and_cluster(name: str, model: ModelSpec, where: str):
     cluster = CLUSTERS[where]
     strategy = BASELINES[name](model, cluster)
     assert list(strategy_faults(strategy, model, cluster)) == []
     assert strategy.replicas == tuple(map(str, cluster.replica_devices))
-    assert [each.variable for each in strategy.variables] == [each.name for each in model.variables]
+    assert [variable.variable for variable in strategy.variables] == [decision.name for decision in model.variables]
     assert canonical_strategy(strategy, cluster) is strategy
     assert BASELINES[name](model, cluster) == strategy
 
@@ -128,7 +128,7 @@ def test_no_baseline_changes_the_statistics_of_training():
 
 
 def factored(factor_rows: int) -> ModelSpec:
-    """A big and a small matrix with so many factors, and a bias."""
+    """A big and a small matrix with `factor_rows` rows of factors, and a bias."""
     variables = (
         Variable("big", (1000, 600), "float32", 2, factor_rows=factor_rows),
         Variable("small", (60, 10), "float32", 1, factor_rows=factor_rows),
@@ -142,16 +142,16 @@ def factored(factor_rows: int) -> ModelSpec:
     [(2, {"big", "small"}), (4, {"big", "small"}), (5, {"big"}), (187, {"big"}), (188, set())],
 )
 def test_poseidon_broadcasts_factors_where_the_papers_equation_says_so(factor_rows: int, broadcast: set[str]):
-    # With S = W = 4: K (M + N) <= M N / 2, so up to K = 187.5 for the big one and 4.3 for the small.
+    # With S = W = 4: K (M + N) <= M N / 2, so up to K = 187.5 for the big matrix and 4.3 for the small one.
     strategy = BASELINES["poseidon"](factored(factor_rows), cases.star_cluster(4))
     assert {name for name, used in groups(strategy).items() if used} == broadcast
-    assert {each.variable for each, _, shard in strategy.shards() if shard.compressor} == broadcast
+    assert {decision.variable for decision, _, shard in strategy.shards() if shard.compressor} == broadcast
 
 
 @pytest.mark.parametrize("where", CLUSTERS)
 def test_the_parameter_server_is_one(where: str):
     strategy = BASELINES["parameter_server"](cases.bert_like_model(), CLUSTERS[where])
-    assert {device for each in devices(strategy).values() for device in each} == {"node0/cpu:0"}
+    assert {device for names in devices(strategy).values() for device in names} == {"node0/cpu:0"}
 
 
 def test_balanced_servers_differ_by_less_than_the_biggest_variable():
@@ -239,10 +239,10 @@ def test_partitioned_all_reduce_puts_128_shards_in_a_bucket():
 def test_parallax_serves_sparse_variables_and_reduces_dense_ones():
     model = cases.ncf_like_model()
     strategy = BASELINES["parallax"](model, cases.star_cluster())
-    for each in strategy.variables:
-        kind = ParameterServer if model.by_name[each.variable].sparse else AllReduce
-        assert [type(shard) for shard in each.shards] == [kind]
-    assert len({device for each in devices(strategy).values() for device in each}) == 4
+    for decision in strategy.variables:
+        kind = ParameterServer if model.by_name[decision.variable].sparse else AllReduce
+        assert [type(shard) for shard in decision.shards] == [kind]
+    assert len({device for names in devices(strategy).values() for device in names}) == 4
 
 
 def test_parallax_without_sparse_variables_is_horovod():
@@ -265,9 +265,9 @@ def test_byteps_cuts_a_giant_into_as_many_parts_as_there_may_be():
 
 def test_byteps_cuts_a_convolution_along_its_longest_axis():
     model = ModelSpec("m", 1, "SGD", 0, (Variable("v", (3, 3, 512, 1024), "float32", 0),))
-    (each,) = BASELINES["byteps"](model, cases.star_cluster()).variables
-    assert each.partition is not None
-    assert (each.partition.axis, each.partition.shards) == (3, 5)
+    (decision,) = BASELINES["byteps"](model, cases.star_cluster()).variables
+    assert decision.partition is not None
+    assert (decision.partition.axis, decision.partition.shards) == (3, 5)
 
 
 @pytest.mark.parametrize(
@@ -283,6 +283,6 @@ def test_byteps_cuts_a_convolution_along_its_longest_axis():
 def test_byteps_copies_locally_where_replicas_share_a_node(cluster: ClusterSpec, copied: bool):
     model = cases.bert_like_model()
     strategy = BASELINES["byteps"](model, cluster)
-    for each, _, shard in strategy.shards():
+    for decision, _, shard in strategy.shards():
         assert isinstance(shard, ParameterServer)
-        assert shard.local_copy == (copied and not model.by_name[each.variable].sparse)
+        assert shard.local_copy == (copied and not model.by_name[decision.variable].sparse)

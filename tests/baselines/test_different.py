@@ -1,4 +1,4 @@
-"""The baselines that are different strategies here."""
+"""Baselines that give the same strategy on a model and cluster appear once."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from autosync.baselines import BASELINES, different_strategies
 from tests import cases
 
 
-def test_of_baselines_that_make_the_same_decisions_the_first_is_kept_and_all_in_their_order():
+def test_only_the_first_of_equal_baselines_is_kept_in_order():
     model, cluster = cases.mlp_model(), cases.star_cluster()
     kept = different_strategies(BASELINES, model, cluster)
     assert list(kept) == [name for name in BASELINES if name in kept]

@@ -1,4 +1,4 @@
-"""Runs on disk as the tuner leaves them, without a search."""
+"""Runs on disk as the tuner leaves them, written without a search."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def write_profile(file: Path, batch_size: int = 8) -> Path:
 
 
 def write_run(directory: Path, model: ModelSpec, cluster: ClusterSpec, data: Path, **result: Any) -> None:
-    """`run.json`, and `result.json` where some of its fields are given; what else it needs is there."""
+    """Write `run.json`, and `result.json` if fields of it are given; required fields are filled in."""
     directory.mkdir(parents=True, exist_ok=True)
     run = {
         "name": "r",
@@ -64,6 +64,6 @@ def record(model: ModelSpec, cluster: ClusterSpec, strategy: Strategy, step_seco
 
 def write_records(directory: Path, *records: RuntimeRecord) -> Path:
     store = RecordStore.create(directory)
-    for each in records:
-        store.append(each)
+    for timing in records:
+        store.append(timing)
     return directory

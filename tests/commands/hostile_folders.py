@@ -1,4 +1,4 @@
-"""Files of a run's folder that are damaged in every way, one at a time."""
+"""Damages every file of a run's folder in every way, one at a time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 VALUES = (None, [], {}, "x\x1b[31m\u202e", -1, 0, 1e308, 10**60, True, float("nan"), [[1]], {"a": {"b": 1}})
-"""Values of a wrong type or size, to replace a right one."""
+"""Values of a wrong type or size, which replace a right one."""
 
 
 def damages(file: Path) -> Iterator[tuple[str, Callable[[], None]]]:
@@ -38,7 +38,7 @@ def damages(file: Path) -> Iterator[tuple[str, Callable[[], None]]]:
 
 
 def places(document: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
-    """The places in a JSON document; of a list the first item stands for all."""
+    """The places in a JSON document; the first item of a list stands for all items."""
     if path:
         yield path
     inner = (

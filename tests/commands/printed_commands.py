@@ -13,7 +13,7 @@ from autosync.commands import command as root
 
 
 def commands_in(text: str) -> Iterator[str]:
-    """The commands in `text`, a line each that begins with it; `\\` joins lines, ` #` and ` >` end one."""
+    """The commands in `text`, one per line that begins with one; `\\` joins lines, ` #` and ` >` end a command."""
     for line in text.replace("\\\n", " ").splitlines():
         stripped = line.strip()
         if stripped.startswith("autosync ") and line != stripped:
@@ -37,9 +37,11 @@ def _check(words: Sequence[str]) -> list[str]:
     command: click.Command = root
     arguments, called = list(words[1:]), ""
     while isinstance(command, click.Group):
-        name, found, arguments = command.resolve_command(click.Context(command), arguments)
-        assert found is not None
-        command, called = found, f"{called} {name}".strip()
+        if arguments in (["--version"], ["--help"]):
+            return [called]
+        name, subcommand, arguments = command.resolve_command(click.Context(command), arguments)
+        assert subcommand is not None
+        command, called = subcommand, f"{called} {name}".strip()
     try:
         context = command.make_context(called, arguments)
     except click.exceptions.Exit:  # --help

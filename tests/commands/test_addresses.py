@@ -1,4 +1,4 @@
-"""Commands read records at an address as they read those in a folder, and refuse what cannot be there."""
+"""Commands read records at an address like records in a folder, and refuse options that an address cannot have."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import studies.commands
 from autosync.commands import main
 from autosync.dataset import RecordStore
 from autosync.runs import read_run
@@ -60,10 +61,6 @@ def test_what_is_taught_by_records_at_an_address_is_what_a_folder_teaches(
     ("arguments", "sentence"),
     [
         (["pretrain", "--data", "s3://id:hidden@bucket/x"], "holds no secrets; give those as the tools"),
-        (
-            ["evaluate", "--data", "gs://bucket/x"],
-            "--out names the folder of the report, which cannot be in gs://bucket/",
-        ),
         (["runs", "show", "x", "--data", "s3://"], "An address of records is SCHEME://HOST/PATH, such as s3://bucket/"),
         (
             ["pretrain", "--data", "foo://a/b"],
@@ -82,11 +79,16 @@ def test_what_is_asked_wrongly_is_one_sentence(
     assert "hidden" not in said
 
 
+def test_the_report_of_an_evaluation_is_in_a_folder(capsys: pytest.CaptureFixture[str]) -> None:
+    assert studies.commands.main(["evaluate", "--data", "gs://bucket/x"]) == 2
+    assert "The report cannot be written to gs://bucket/x; name a local folder with --out." in capsys.readouterr().err
+
+
 def test_a_search_takes_an_address_and_an_emulated_one_does_not(tmp_path: Path) -> None:
     make: Callable[..., TuneOptions] = TuneOptions.create
     options = make(model="mlp", out=tmp_path, data="s3://bucket/x/")
     assert options.data == Address("s3://bucket/x")
     assert options.identity()["data"] == "s3://bucket/x"
     assert make(model="mlp", out=tmp_path, data="~/x").data == Path("~/x")
-    with pytest.raises(OptionsError, match=r"^--emulate makes a cluster whose nodes reach nothing but each other"):
+    with pytest.raises(OptionsError, match=r"^--emulate makes a cluster whose nodes reach only each other"):
         make(model="mlp", out=tmp_path, data="s3://bucket/x", emulate="2x200mbit")

@@ -33,13 +33,13 @@ ssh:
 
 
 def told(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
-    assert main([str(each) for each in arguments]) == 0
+    assert main([str(argument) for argument in arguments]) == 0
     return capsys.readouterr().out
 
 
 def refused(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
     """The one line on stderr with which `arguments` are refused."""
-    assert main([str(each) for each in arguments]) == REFUSED
+    assert main([str(argument) for argument in arguments]) == REFUSED
     said = capsys.readouterr()
     assert said.out == ""
     (line,) = said.err.splitlines()
@@ -76,14 +76,14 @@ def test_resources_of_autodist_become_a_cluster_file(tmp_path: Path, capsys: pyt
         ("node1", "10.20.41.55", 2, 1),
         ("node2", "10.20.41.56", 0, 3),
     ]
-    found = {link.source: (link.gbit_per_s.value, link.gbit_per_s.source) for link in cluster.links}
-    assert (found["node0"], found["node1"]) == ((0.2, "stated"), (100.0, "stated"))
-    assert found["node2"][1] == "assumed"
+    rates = {link.source: (link.gbit_per_s.value, link.gbit_per_s.source) for link in cluster.links}
+    assert (rates["node0"], rates["node1"]) == ((0.2, "stated"), (100.0, "stated"))
+    assert rates["node2"][1] == "assumed"
     assert [line for line in text.splitlines() if line.startswith("#")] == [
         "# From an AutoDist resource_spec.yml, its chief first.",
-        "# The ssh groups were left out: Ray logs in, by what its own cluster.yaml says.",
-        "# No network_bandwidth was given for 10.20.41.56: left out, so it is assumed until measured.",
-        "# CPUs of nodes with GPUs were left out: one worker process drives all GPUs of a node.",
+        "# The ssh groups were omitted: Ray logs in, as its own cluster.yaml states.",
+        "# No network_bandwidth was given for 10.20.41.56, so it is assumed until measured.",
+        "# CPUs of nodes with GPUs were omitted: one worker process drives all GPUs of a node.",
     ]
 
 
@@ -103,10 +103,10 @@ WRONG = {
     "nodes: [{address: 10.0.0.1, gpus: 4}]": "nodes[0].gpus: must be a valid list, not 4.",
     "nodes: [{address: 10.0.0.1, network_bandwidth: 0}]": "nodes[0].network_bandwidth: must be greater than 0, not 0.",
     "nodes: [{address: 10.0.0.1, tpus: 1}]": "nodes[0].tpus: there is no such key in nodes[0]; known are address,",
-    "nodes: [{address: 10.0.0.1}, {address: 10.0.0.2}]": "exactly one of several nodes says `chief: true`, not none.",
+    "nodes: [{address: 10.0.0.1}, {address: 10.0.0.2}]": "exactly one of several nodes must have `chief: true`, not no",
     "nodes: [{address: 10.0.0.1, chief: true}, {address: 10.0.0.2, chief: true}]": "not 10.0.0.1, 10.0.0.2.",
     "nodes: [{address: 10.0.0.1, chief: true}, {address: 10.0.0.1}]": "every node has its own address, but two have 1",
-    "nodes: [{address: 10.0.0.1, chief: true}, {address: localhost}]": "nodes[1].address: one of several nodes must",
+    "nodes: [{address: 10.0.0.1, chief: true}, {address: localhost}]": "nodes[1].address: with several nodes, an",
     "ssh: {}": "nodes: this key is needed; add it.",
 }
 
@@ -123,7 +123,7 @@ def test_wrong_resources_are_refused_in_a_sentence(
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ((), "Say what to do: schema, show FILE, or import FILE; --help tells more."),
+        ((), "Name a subcommand: schema, show FILE, or import FILE; see --help."),
         (("frobnicate",), "No such command 'frobnicate'."),
         (("show",), "Missing argument 'FILE'."),
         (("show", "nosuch.yaml"), "Cluster file 'nosuch.yaml' cannot be read: No such file or directory."),

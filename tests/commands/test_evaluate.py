@@ -1,4 +1,4 @@
-"""The command: records in, report out, and one sentence for what is asked wrongly."""
+"""The command: records in, report out, and one sentence for invalid arguments."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from autosync.commands.evaluate import main
 from autosync.dataset import RecordStore
-from autosync.studies.evaluation import BUILDERS as KNOWN
+from studies.commands.evaluate import main
+from studies.evaluation import BUILDERS as KNOWN
 from tests.architecture.source_tree import ROOT
 from tests.studies.evaluation.made_up import BUILDERS, records, records_of
 
@@ -34,7 +34,7 @@ def test_records_become_a_report_and_the_second_time_nothing_is_done_again(
     assert "4 results are new." in capsys.readouterr().out
     assert main(arguments, obj=BUILDERS) == 0
     said = capsys.readouterr().out
-    assert "4 results are new." in said  # the law's, for each of two draws of records, and two of its speed
+    assert "4 results are new." in said  # the law's seconds, for each of two draws of records, and two of its speed
     assert str(tmp_path / "evaluation.md") in said
     assert main(arguments, obj=BUILDERS) == 0
     assert "0 results are new." in capsys.readouterr().out
@@ -51,11 +51,11 @@ def test_by_default_the_report_lies_beside_the_records(data: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["--simulators", "linear,oracle"], "--simulators names any of {known}; not 'oracle'."),
-        (["--only", "everything"], "--only names any of accuracy, unseen-cluster, unseen-model, unseen-both, "),
+        (["--simulators", "linear,oracle"], "--simulators needs names among {known}, but has 'oracle'."),
+        (["--only", "everything"], "--only needs names among accuracy, unseen-cluster, unseen-model, unseen-both, "),
         (["--seeds", "0"], "Invalid value for '--seeds': 0 is not in the range x>=1."),
-        (["--data", "{tmp}/none"], "--data names a folder of records, but there is no folder {tmp}/none."),
-        (["--data", "{tmp}/empty"], "there are none in {tmp}/empty; collect some first."),
+        (["--data", "{tmp}/none"], "--data needs a folder of records, but there is no folder {tmp}/none."),
+        (["--data", "{tmp}/empty"], "{tmp}/empty has no record; collect some first."),
         (["--data", "{data}", "--out", "{tmp}/taken"], "{tmp}/taken cannot be made: File exists; name another."),
     ],
 )
@@ -64,11 +64,11 @@ def test_what_is_asked_wrongly_is_one_sentence(
 ) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "taken").write_text("a file")
-    given = {"tmp": tmp_path, "data": data, "known": ", ".join(KNOWN)}
-    assert main([each.format(**given) for each in arguments]) == 2
+    values = {"tmp": tmp_path, "data": data, "known": ", ".join(KNOWN)}
+    assert main([argument.format(**values) for argument in arguments]) == 2
     said = capsys.readouterr().err
     assert said.startswith("evaluate: ")
-    assert sentence.format(**given) in said
+    assert sentence.format(**values) in said
     assert len(said.splitlines()) == 1
 
 
@@ -79,16 +79,16 @@ def test_cells_too_small_are_said_and_passed_over(tmp_path: Path, capsys: pytest
     arguments = ["--data", str(tmp_path), "--quick", "--only", "accuracy", "--simulators", "guessing"]
     assert main(arguments, obj=BUILDERS) == 0
     said = capsys.readouterr().out
-    assert "Passed over: mlp@four has " in said
-    assert "Passed over: Unseen clusters need records of two clusters or more, but all are of three." in said
+    assert "Skipped: mlp@four has " in said
+    assert "Skipped: Unseen clusters need records of two clusters or more, but all are of three." in said
 
 
 @pytest.mark.thorough
 def test_it_runs_as_a_module() -> None:
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     done = subprocess.run(
-        [sys.executable, "-m", "autosync", "evaluate", "--simulators", "oracle"],
+        [sys.executable, "-m", "studies", "evaluate", "--simulators", "oracle"],
         env=environment, capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
     assert done.returncode == 2
-    assert done.stderr == f"evaluate: --simulators names any of {', '.join(KNOWN)}; not 'oracle'.\n"
+    assert done.stderr == f"evaluate: --simulators needs names among {', '.join(KNOWN)}, but has 'oracle'.\n"

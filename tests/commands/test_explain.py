@@ -1,4 +1,4 @@
-"""The command: where model and cluster come from, and what it says when something is missing."""
+"""The command: the sources of model and cluster, and its sentences if something is missing."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ def test_a_strategy_in_its_run_directory_is_explained_with_that_runs_model_clust
     lines = said(capsys, write_strategy(directory, STRATEGY))
     assert lines[:4] == [
         f"Strategy {STRATEGY.digest} on 4 replicas",
-        f"The model is that of 1 record in {data}.",
-        f"The cluster is that of the run in {directory}.",
+        f"The model is from 1 record in {data}.",
+        f"The cluster is from the run in {directory}.",
         "bert-like: 1.89 M parameters in 75 variables, 3.73 MB of gradients a replica and step "
         "(1 sparse, 700 rows touched); batch 8 a replica; Adam(learning_rate=0.0001).",
     ]
@@ -84,7 +84,7 @@ def test_a_strategy_elsewhere_is_explained_by_the_run_that_is_named(
 def test_records_alone_tell_model_and_cluster(tmp_path: Path, data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = write_strategy(tmp_path, STRATEGY)
     lines = said(capsys, file, "--result", data)
-    assert f"The cluster is that of the records in {data}." in lines
+    assert f"The cluster is from the records in {data}." in lines
     assert "  Measured in one trial: 205.0 ms a step (median)." in lines
     write_records(data, record(MODEL, CLUSTER, STRATEGY, [0.195]), record(MODEL, CLUSTER, STRATEGY, [0.215]))
     again = "  Measured in 3 trials: 205.0 ms a step (medians from 195.0 to 215.0)."
@@ -97,7 +97,7 @@ def test_records_of_a_run_that_was_moved_are_looked_for_beside_it(
     write_records(tmp_path / "data", record(MODEL, CLUSTER, STRATEGY, [0.2]))
     directory = tmp_path / "runs" / "one"
     write_run(directory, MODEL, CLUSTER, tmp_path / "gone")
-    assert f"The model is that of 1 record in {tmp_path / 'data'}." in said(capsys, write_strategy(directory, STRATEGY))
+    assert f"The model is from 1 record in {tmp_path / 'data'}." in said(capsys, write_strategy(directory, STRATEGY))
 
 
 def test_a_cluster_file_goes_before_the_runs_cluster(
@@ -105,7 +105,7 @@ def test_a_cluster_file_goes_before_the_runs_cluster(
 ) -> None:
     (tmp_path / "mine.yaml").write_text("link: 50mbit\nnodes: [{count: 4, cores: 2}]\n")
     lines = said(capsys, write_strategy(tmp_path, STRATEGY), "--result", data, "--cluster", tmp_path / "mine.yaml")
-    assert f"The cluster is what {tmp_path / 'mine.yaml'} states." in lines
+    assert f"The cluster is from {tmp_path / 'mine.yaml'}." in lines
     assert any("0.05 Gbit/s (stated)" in line for line in lines)
 
 
@@ -113,13 +113,15 @@ def test_without_a_cluster_the_strategys_devices_imply_one_whose_figures_are_ass
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shards = [ParameterServer("b/cpu:1"), *[AllReduce(0)] * (len(MODEL.variables) - 1)]
-    variables = tuple(VariableStrategy(one.name, (shard,)) for one, shard in zip(MODEL.variables, shards, strict=True))
+    variables = tuple(
+        VariableStrategy(variable.name, (shard,)) for variable, shard in zip(MODEL.variables, shards, strict=True)
+    )
     strategy = Strategy(("a/gpu:0", "a/gpu:2", "b/cpu:0"), variables)
     write_records(tmp_path / "data", record(MODEL, CLUSTER, STRATEGY, [0.2]))
     lines = said(capsys, write_strategy(tmp_path, strategy))
     note = (
-        "No cluster is given, so it is what the strategy's devices imply: all rates and latencies are assumed, "
-        "and 4 cores a node; state yours with --cluster."
+        "No cluster is stated, so it is implied by the strategy's devices: all rates and latencies are assumed, "
+        "and 4 cores per node; state yours with --cluster."
     )
     assert note in lines
     assert "Node a: 1 worker, 4 cores, 3 GPUs" in lines
@@ -133,8 +135,8 @@ def test_a_strategy_that_changes_the_statistics_says_so_before_anything_else_it_
     tmp_path: Path, data: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     variables = tuple(
-        replace(each, shards=tuple(replace(shard, compressor=Cast("bf16")) for shard in each.shards))
-        for each in STRATEGY.variables
+        replace(variable, shards=tuple(replace(shard, compressor=Cast("bf16")) for shard in variable.shards))
+        for variable in STRATEGY.variables
     )
     lines = said(capsys, write_strategy(tmp_path, replace(STRATEGY, variables=variables)), "--result", data)
     assert lines[lines.index("What it does") + 1].startswith("  CHANGES THE STATISTICS of training (gradients in bf16)")
@@ -159,18 +161,20 @@ def test_a_model_that_is_nowhere_on_disk_is_asked_for(tmp_path: Path, capsys: py
     file = write_strategy(tmp_path, STRATEGY)
     asked = "name the model with --model, or its run or records with --result."
     assert refused(capsys, file) == (
-        f"The variables' sizes are not in a strategy, and there are no records here; {asked}"
+        f"A strategy does not state the sizes of its variables, and there are no records here; {asked}"
     )
-    other = cases.mlp_model()
-    write_records(tmp_path / "data", record(other, CLUSTER, BASELINES["parallax"](other, CLUSTER), [0.1]))
+    other_model = cases.mlp_model()
+    write_records(tmp_path / "data", record(other_model, CLUSTER, BASELINES["parallax"](other_model, CLUSTER), [0.1]))
     assert refused(capsys, file) == (
-        f"The variables' sizes are not in a strategy, and no record in data is of a model with them; {asked}"
+        "A strategy does not state the sizes of its variables, and no record in data has a model with these variables; "
+        f"{asked}"
     )
 
 
 def test_a_result_that_is_none_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert refused(capsys, write_strategy(tmp_path, STRATEGY), "--result", tmp_path / "nowhere") == (
-        f"--result names a run's directory, its result.json or a directory of records, not {tmp_path / 'nowhere'}."
+        f"--result must name a run's directory, its result.json or a directory of records, not {tmp_path / 'nowhere'}; "
+        "name one of these."
     )
 
 
@@ -189,7 +193,7 @@ def test_a_strategy_with_a_discipline_is_refused(
     tmp_path: Path, data: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = write_strategy(tmp_path, replace(STRATEGY, discipline=Discipline(Rhythm(8))))
-    assert refused(capsys, file, "--result", data).startswith("A step time says nothing about a strategy with a disci")
+    assert refused(capsys, file, "--result", data).startswith("Step times cannot rank a strategy with a disci")
 
 
 def test_a_run_file_that_is_no_json_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -203,7 +207,7 @@ def test_run_files_that_lack_something_are_named(
     file = write_strategy(tmp_path, STRATEGY)
     write_run(tmp_path, MODEL, CLUSTER, data, strategies=[{"strategy_digest": STRATEGY.digest}])
     said_of_result = refused(capsys, file)
-    assert said_of_result.startswith(f"{tmp_path / 'result.json'} must be as autosync runs schema says")
+    assert said_of_result.startswith(f"{tmp_path / 'result.json'} must follow the schema of `autosync runs schema`")
     (tmp_path / "run.json").write_text("{}")
     assert refused(capsys, file) == (f"{tmp_path / 'run.json'} needs the field 'name'; name a run of autosync.tune.")
 
@@ -213,7 +217,7 @@ def test_an_option_there_is_not_is_refused_in_one_sentence(capsys: pytest.Captur
 
 
 def run_alone(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    """The command in a process of its own, which tells the heavy packages it loaded on its last line."""
+    """The command in a process of its own, which prints the heavy packages that it loaded on its last line."""
     script = (
         "import sys\nfrom autosync.commands.explain import main\nstatus = main(sys.argv[1:])\n"
         "print(*sorted({'tensorflow', 'torch', 'ray'} & set(sys.modules)))\nsys.exit(status)"
@@ -250,7 +254,7 @@ def test_a_model_that_is_named_is_captured(tmp_path: Path) -> None:
     file = write_strategy(tmp_path, of_mlp("node0/cpu:0", "node0/cpu:1"))
     done = run_alone(file, "--model", "mlp")
     assert done.returncode == 0, done.stderr
-    assert "Model mlp was captured just now." in done.stdout
+    assert "The model mlp was captured just now." in done.stdout
     assert done.stderr == "", "nothing of TensorFlow's log"
     refusal = run_alone(file, "--model", "nosuch")
     assert refusal.returncode == 2
@@ -261,15 +265,15 @@ def test_a_model_that_is_named_is_captured(tmp_path: Path) -> None:
 def test_paced_passes_follow_a_profile_of_another_device_or_else_the_models_own(tmp_path: Path) -> None:
     file = write_strategy(tmp_path, of_mlp("node0/cpu:0", "node1/cpu:0"))
     (tmp_path / "paced.yaml").write_text("pace: {scale: 5}\nnodes: [{count: 2}]\n")
-    given = ("--model", "mlp", "--cluster", tmp_path / "paced.yaml")
-    done = run_alone(file, *given, "--profile", write_profile(tmp_path / "h100.json"))
+    options = ("--model", "mlp", "--cluster", tmp_path / "paced.yaml")
+    done = run_alone(file, *options, "--profile", write_profile(tmp_path / "h100.json"))
     assert done.returncode == 0, done.stderr
     assert "; paced passes follow a profile of H100, float32, 2026-11-20 (driver 570)." in done.stdout
     assert "Bottleneck: the paced passes, busy for 500 ms." in done.stdout
-    own = run_alone(file, *given)
-    assert own.returncode == 0, own.stderr
-    assert "ms  the paced passes" in own.stdout
-    refusal = run_alone(file, *given, "--profile", write_profile(tmp_path / "h100.json", batch_size=32))
+    own_profile = run_alone(file, *options)
+    assert own_profile.returncode == 0, own_profile.stderr
+    assert "ms  the paced passes" in own_profile.stdout
+    refusal = run_alone(file, *options, "--profile", write_profile(tmp_path / "h100.json", batch_size=32))
     assert refusal.returncode == 2
     assert refusal.stderr == (
         "explain: The profile of 'H100' does not fit model 'mlp': it was measured with batches of 32, and the model "
@@ -282,10 +286,13 @@ def test_a_profile_is_refused_where_no_pass_is_paced_by_it(tmp_path: Path) -> No
     (tmp_path / "real.yaml").write_text("nodes: [{count: 4}]\n")
     refusals = {
         ("--model", "mlp", "--profile", profile, "--cluster", tmp_path / "real.yaml"): (
-            "--profile is what paced passes follow, but no node of this cluster is paced; give the nodes a pace, or "
+            "--profile applies to paced passes, but no node of this cluster is paced; give the nodes a pace, or "
             "leave it out."
         ),
-        ("--profile", profile): "--profile is of the model that --model names; name it, or leave --profile out.",
+        (
+            "--profile",
+            profile,
+        ): "--profile belongs to the model that --model names; add --model, or leave --profile out.",
         ("--model", "mlp", "--profile", "no.json"): (
             "Profile 'no.json' cannot be read: No such file or directory; name a file."
         ),

@@ -1,4 +1,4 @@
-"""Commands that write into a folder which a stranger has made leave every file outside it as it was."""
+"""Commands that write into a folder made by a stranger leave every file outside the folder unchanged."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from autosync.dataset import RecordStore
 from autosync.dataset.results import ResultStore
 from autosync.errors import WriteError
 from autosync.runs.race_folder import RaceFolder
-from autosync.studies.collect.folder import Folder
-from autosync.studies.evaluation.journal import Journal
 from autosync.train.job import TrainingDirectory
 from autosync.tune.directory import RunDirectory
 from autosync.tune.options import TuneOptions
+from studies.collect.folder import Folder
+from studies.evaluation.journal import Journal
 from tests import cases
 from tests.runs.examples import Story, search_records, write_finished_run, write_run
 

@@ -22,7 +22,7 @@ from tests.commands.hostile_folders import VALUES, damages, places, with_value
 from tests.runs.examples import write_finished_run
 from tests.runs.test_kinds import write_race, write_training
 
-assert encodings.utf_16_be  # loaded as root: another user may not read the interpreter's folder
+assert encodings.utf_16_be  # loaded as root, because another user may not read the interpreter's folder
 assert encodings.utf_32_be
 
 NOBODY = 65534
@@ -55,7 +55,7 @@ def place(good: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @contextlib.contextmanager
 def as_nobody() -> Iterator[None]:
-    """Root may read every file, so files that may not be read need another user."""
+    """Root may read every file, so tests of unreadable files need another user."""
     if os.geteuid() == 0:
         os.seteuid(NOBODY)
         try:

@@ -39,10 +39,10 @@ def dataset(folder: Path, *nodes: bytes, sparse: tuple[str, ...] = (), replicas:
     return folder / "release"
 
 
-def only(folder: Path, *nodes: bytes, **given: tuple[str, ...]) -> RuntimeRecord:
+def only(folder: Path, *nodes: bytes, **options: tuple[str, ...]) -> RuntimeRecord:
     """The record of the one sample with these decisions."""
     store = RecordStore.create(folder / "records")
-    imported = import_dataset(dataset(folder, *nodes, **given), store, sparse_rows=40)
+    imported = import_dataset(dataset(folder, *nodes, **options), store, sparse_rows=40)
     assert not imported.passed_over
     (record,) = store.read()
     return record
@@ -75,8 +75,8 @@ def test_a_sample_becomes_a_record_of_its_model_cluster_and_times(tmp_path: Path
     assert record.step_seconds == (0.5, 0.25, 0.75)
     assert record.started_at == 1590998475.902347
     assert [variable.ready_order for variable in record.model.variables] == [2, 1, 0]
-    chief, other = record.cluster.nodes
-    assert (chief.address, chief.gpus, other.address) == ("10.0.0.1", 2, "10.0.0.2")
+    chief, worker = record.cluster.nodes
+    assert (chief.address, chief.gpus, worker.address) == ("10.0.0.1", 2, "10.0.0.2")
     rates = {(link.source, link.target): link.gbit_per_s for link in record.cluster.links}
     assert (rates["node0", "switch"].value, rates["switch", "node1"].value) == (50.0, 25.0)
     assert rates["node0", "switch"].source == "stated"
@@ -110,7 +110,7 @@ def test_power_sgd_is_kept_and_what_horovod_s_cast_left_as_it_was_is_not(tmp_pat
         node("dense/kernel", all_reduce(0, compressor=1)),
         node("dense/bias", all_reduce(0, compressor=2)),
     )
-    shards = [each.shards[0] for each in record.strategy.variables]
+    shards = [variable.shards[0] for variable in record.strategy.variables]
     assert [shard.compressor for shard in shards] == [PowerSGD(1), None, None]
     assert [shard.group for shard in shards if isinstance(shard, AllReduce)] == [0, 1, 1]
 
@@ -120,7 +120,7 @@ def test_a_sparse_gradient_has_the_rows_given_and_a_bucket_of_its_own(tmp_path: 
     record = only(tmp_path, *everything, sparse=("embedding",))
     embedding = record.model.by_name["embedding"]
     assert (embedding.sparse, embedding.rows_per_step) == (True, 40.0)
-    groups = [each.shards[0] for each in record.strategy.variables]
+    groups = [variable.shards[0] for variable in record.strategy.variables]
     assert groups == [AllReduce(0), AllReduce(1), AllReduce(1)]
 
 
@@ -133,10 +133,10 @@ def test_decisions_for_variables_without_a_gradient_are_left_out(tmp_path: Path)
     ("nodes", "reason"),
     [
         ((node("embedding", parameter_server("10.0.0.1:CPU:0", sync=False)), *PLAIN[1:]), "asynchronously"),
-        ((node("embedding"), *PLAIN[1:]), "'embedding' has no synchronizer, so replicas would drift apart"),
+        ((node("embedding"), *PLAIN[1:]), "'embedding' must have a synchronizer, or replicas would drift apart"),
         (PLAIN[1:], "'embedding' has no synchronizer; it would train differently on every replica"),
         ((node("embedding", parameter_server("10.0.0.9:CPU:0")), *PLAIN[1:]), "Device '10.0.0.9:CPU:0' is not in"),
-        ((node("embedding", parameter_server("")), *PLAIN[1:]), "is on a parameter server that is not named"),
+        ((node("embedding", parameter_server("")), *PLAIN[1:]), "is on a parameter server without a name"),
         ((node("embedding", all_reduce(0), "2,2", [all_reduce(0)]), *PLAIN[1:]), "partitioner '2,2'; exactly one"),
         ((node("embedding", all_reduce(0), "3,1", [all_reduce(0)]), *PLAIN[1:]), "has 3 shard(s) but 1 synchronizer"),
         ((node("embedding", all_reduce(0, compressor=9)), *PLAIN[1:]), "compressor number 9; known are 0 to 3"),
@@ -150,10 +150,13 @@ def test_a_strategy_without_a_counterpart_is_passed_over_with_the_reason(
 
 def test_both_names_of_the_folder_and_suffixes_of_files_are_found(tmp_path: Path) -> None:
     release = dataset(tmp_path, *PLAIN)
-    other = release / "vgg16" / "cluster-B"
-    write_sample(other, "named", strategy(PLAIN, GPUS), TWO_NODES, folder="strategy")
-    (other / "runtime" / "named").rename(other / "runtime" / "named.yml")
-    assert [(each.cluster, each.id) for each in samples_in(release)] == [("cluster-A", ID), ("cluster-B", "named")]
+    second_folder = release / "vgg16" / "cluster-B"
+    write_sample(second_folder, "named", strategy(PLAIN, GPUS), TWO_NODES, folder="strategy")
+    (second_folder / "runtime" / "named").rename(second_folder / "runtime" / "named.yml")
+    assert [(sample.cluster, sample.id) for sample in samples_in(release)] == [
+        ("cluster-A", ID),
+        ("cluster-B", "named"),
+    ]
     store = RecordStore.create(tmp_path / "records")
     assert import_dataset(release, store).records == 2
     assert sorted(record.started_at for record in store.read())[0] == 0.0
@@ -171,10 +174,12 @@ def test_importing_twice_adds_nothing_and_a_mean_alone_is_one_step(tmp_path: Pat
 
 def test_what_is_wrong_with_the_files_is_said(tmp_path: Path) -> None:
     store = RecordStore.create(tmp_path / "records")
-    with pytest.raises(DatasetError, match=r"a folder a model with a file 'graph_item' in it, but .* has none; give"):
+    with pytest.raises(DatasetError, match=r"a folder per model with a file 'graph_item' in it, but .* has none; pass"):
         import_dataset(tmp_path, store)
     release = dataset(tmp_path, *PLAIN, sparse=("embedding",))
-    with pytest.raises(DatasetError, match=r"'vgg16' has sparse gradients \('embedding', say\).*give --sparse-rows"):
+    with pytest.raises(
+        DatasetError, match=r"'vgg16' has sparse gradients \(for example 'embedding'\).*pass --sparse-rows"
+    ):
         import_dataset(release, store)
     item = release / "vgg16" / "graph_item"
     item.write_bytes(b"\xff\xff\xff no message")
@@ -186,10 +191,10 @@ def test_what_is_wrong_with_the_files_is_said(tmp_path: Path) -> None:
     ):
         import_dataset(release, store)
     item.write_bytes(graph_item(SHAPES, op="Const"))
-    with pytest.raises(DatasetError, match=r"has a gradient for 'embedding', which is a Const and no variable"):
+    with pytest.raises(DatasetError, match=r"has a gradient for 'embedding', which is a Const instead of a variable"):
         import_dataset(release, store)
     item.write_bytes(graph_item({}))
-    with pytest.raises(DatasetError, match=r"names no gradient, so there is nothing to synchronize"):
+    with pytest.raises(DatasetError, match=r"must name gradients to synchronize, but names none"):
         import_dataset(release, store)
     item.write_bytes(graph_item(SHAPES))
     (release / "vgg16" / "cluster-A" / "runtime" / ID).unlink()
@@ -200,7 +205,7 @@ def test_what_is_wrong_with_the_files_is_said(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("kind", "content", "reason"),
     [
-        ("runtime", "[1, 2]", "A runtime file holds 'average' and a list 'runtime'"),
+        ("runtime", "[1, 2]", "A runtime file must hold 'average' and a list 'runtime'"),
         ("resource_spec", "nodes: 3", "must be a resource_spec of AutoDist"),
         ("resource_spec", "nodes: []", "must be a resource_spec of AutoDist, but lists no node"),
         ("strategies", "\x0f\x0f", "must hold a Strategy of AutoDist, but cannot be parsed"),
@@ -217,7 +222,7 @@ def test_a_sample_with_a_broken_file_is_passed_over(tmp_path: Path, kind: str, c
 def test_the_command_says_what_it_did(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "records"
     assert main([str(dataset(tmp_path, *PLAIN)), "--out", str(out)]) == 0
-    assert f"1 samples are in {out} now; 0 were passed over." in capsys.readouterr().out
+    assert f"1 samples are now in {out}; 0 were passed over." in capsys.readouterr().out
     assert len(RecordStore(out).read()) == 1
     assert main([str(tmp_path / "nothing"), "--out", str(out)]) == 2
-    assert "import: AutoSync's dataset has a folder a model" in capsys.readouterr().err
+    assert "import: AutoSync's dataset has a folder per model" in capsys.readouterr().err

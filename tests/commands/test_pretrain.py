@@ -1,4 +1,4 @@
-"""The command that makes a checkpoint to start from, and the one that comes with the program."""
+"""The command that makes a checkpoint for searches to start from, and the shipped checkpoint."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import pytest
 from autosync.commands.pretrain import main
 from autosync.cost import Replay
 from autosync.dataset import RecordStore
+from autosync.pretraining.metrics import METRICS
 from autosync.simulator import LearnedSimulator, shipped_checkpoint
-from autosync.studies.evaluation import METRICS
 from tests.space.samples import sampled
 from tests.studies.evaluation.made_up import CLUSTERS, MODELS, records
 
@@ -23,7 +23,7 @@ MOST_BYTES = 1_000_000
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """The folder that the command wrote, given records of four cells, and what it printed."""
+    """The folder that the command wrote from records of four cells, and the command's output."""
     store = RecordStore.create(tmp_path_factory.mktemp("data") / "records")
     for record in records(40, 3):
         store.append(record)
@@ -40,8 +40,8 @@ def test_a_dataset_becomes_a_small_checkpoint_with_a_card(made: tuple[Path, str]
     assert "pairwise" in printed
     assert f"MB in {out}" in printed
     files = list(out.iterdir())
-    assert sorted(each.name for each in files) == ["card.json", "simulator.json", "simulator.safetensors"]
-    assert sum(each.stat().st_size for each in files) < MOST_BYTES
+    assert sorted(file.name for file in files) == ["card.json", "simulator.json", "simulator.safetensors"]
+    assert sum(file.stat().st_size for file in files) < MOST_BYTES
     card = json.loads((out / "card.json").read_text())
     assert (card["network"], card["seed"], len(card["cells"])) == ("linear", 0, 4)
     assert set(METRICS) <= set(card["mean"])
@@ -61,7 +61,7 @@ def test_what_it_learned_ranks_strategies_that_it_never_saw(made: tuple[Path, st
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["--data", "nowhere"], "pretrain: --data names a folder of records, but there is no folder nowhere."),
+        (["--data", "nowhere"], "pretrain: --data needs a folder of records, but there is no folder nowhere."),
         (["--network", "cnn"], "pretrain: Invalid value for '--network': 'cnn' is not one of 'linear', 'rnn', "),
     ],
 )
@@ -83,7 +83,7 @@ def test_without_a_checkpoint_in_the_program_there_is_none(monkeypatch: pytest.M
 def test_the_checkpoint_that_comes_with_the_program_is_small_and_can_be_started_from(kind: str) -> None:
     folder = shipped_checkpoint(kind)
     assert folder is not None
-    assert sum(each.stat().st_size for each in folder.iterdir()) < MOST_BYTES
+    assert sum(path.stat().st_size for path in folder.iterdir()) < MOST_BYTES
     learned, card = LearnedSimulator.load(folder), json.loads((folder / "card.json").read_text())
     assert (card["network"], card["data_digest"]) == (learned.network, learned._start.data_digest)
     assert learned.kinds == (kind,)

@@ -1,4 +1,4 @@
-"""The command `autosync profile`: what it measures without TensorFlow fits the captured model; what it refuses."""
+"""The command `autosync profile`: profiles measured without TensorFlow fit the captured models; refusals."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import pytest
 import torch
 
 from autosync.commands.profile import main
-from autosync.engine.capture.capturing import capture
-from autosync.engine.zoo import MODELS, build_task
+from autosync.engine.tensorflow.capture.capturing import capture
 from autosync.errors import SpecError
 from autosync.spec import DeviceProfile, read_device_profile
+from autosync.zoo import MODELS, build_task
 from tests.architecture.source_tree import ROOT
 
 SMALL = sorted(name for name in MODELS if name.endswith("-mini") or name == "mlp")
@@ -46,7 +46,7 @@ def vector():
 
 
 def run(*lists: list[str], withheld: str = "", folder: Path = ROOT) -> subprocess.CompletedProcess[str]:
-    """The command run in one new process without TensorFlow, once for each list of arguments."""
+    """Run the command in one new process without TensorFlow, once for each list of arguments."""
     environment = os.environ | {"PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": ""}
     environment.pop("KERAS_BACKEND", None)
     start = [sys.executable, "-W", "ignore", "-m", RUN]
@@ -73,7 +73,7 @@ def asked(model: str, out: Path, *more: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the profile of every small model, and of a model of one's own."""
+    """A folder with the profile of every small model, and of a user's own model."""
     folder = tmp_path_factory.mktemp("profiles")
     (folder / "own_model.py").write_text(OWN)
     lists = [asked(name, folder / "new" / f"{name}.json") for name in SMALL]
@@ -87,7 +87,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def fitted(profile: DeviceProfile, model: str) -> None:
     spec = capture(build_task(model)).spec
-    profile.check_fits(model, spec.batch_size, [each.name for each in spec.variables])
+    profile.check_fits(model, spec.batch_size, [variable.name for variable in spec.variables])
 
 
 @pytest.mark.quick("bert-mini", "vgg-mini", "ncf-mini", "resnet-mini", "transformer-lm-mini")
@@ -132,15 +132,15 @@ def test_a_model_of_ones_own_is_measured_and_what_is_unused_is_left_out_as_when_
 def test_a_large_model_has_variables_of_the_same_names_and_shapes_on_pytorch(name: str) -> None:
     program = (
         "import sys, json; sys.modules['tensorflow'] = None\n"
-        "from autosync.engine.on_torch import built_on_torch, load_keras_on_torch\n"
-        "load_keras_on_torch('float32'); task = built_on_torch(sys.argv[1], 'cpu')\n"
+        "from autosync.zoo.on_torch import build_on_torch, load_keras_on_torch\n"
+        "load_keras_on_torch('float32'); task = build_on_torch(sys.argv[1], 'cpu')\n"
         "print(json.dumps([[name, list(each.shape)] for name, each in task.parameters.items()]))\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", program, name], capture_output=True, text=True, check=True, timeout=300, cwd=ROOT
     )
     variables = build_task(name).model.trainable_variables
-    assert json.loads(done.stdout.splitlines()[-1]) == [[each.path, list(each.shape)] for each in variables]
+    assert json.loads(done.stdout.splitlines()[-1]) == [[variable.path, list(variable.shape)] for variable in variables]
 
 
 def refused(done: subprocess.CompletedProcess[str]) -> str:
@@ -160,7 +160,7 @@ def test_a_machine_without_a_gpu_is_told_of_the_other_device(tmp_path: Path) -> 
     line = refused(run(["--model", "mlp", "--out", str(tmp_path / "p.json")]))
     assert line == (
         f"profile: A profile is measured on a GPU, but PyTorch {torch.__version__} finds none here; measure on a "
-        "machine with one, or ask for --device cpu."
+        "machine with a GPU, or pass --device cpu."
     )
     assert not list(tmp_path.iterdir())
 
@@ -168,7 +168,7 @@ def test_a_machine_without_a_gpu_is_told_of_the_other_device(tmp_path: Path) -> 
 def test_a_precision_that_the_device_has_not_is_refused(tmp_path: Path) -> None:
     line = refused(run(asked("mlp", tmp_path / "p.json", "--precision", "tf32")))
     assert line == (
-        "profile: --precision tf32 is computed by NVIDIA GPUs of compute capability 8.0 and later, which this device "
+        "profile: --precision tf32 needs an NVIDIA GPU of compute capability 8.0 or later, which this device "
         "is not; choose float32."
     )
 

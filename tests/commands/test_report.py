@@ -1,4 +1,4 @@
-"""The command: one run's report, several compared, and what is refused."""
+"""The command: the report of one run, a comparison of several, and refusals."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ from tests.runs.examples import Story, search_records, write_finished_run, write
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the finished runs `one` and `two`, of one model on one cluster, and `begun`, which only has."""
+    """A folder with the finished runs `one` and `two`, of one model on one cluster, and `begun`, which has only
+    begun.
+    """
     folder = tmp_path_factory.mktemp("place")
     write_finished_run(folder / "runs" / "one")
     shutil.copytree(folder / "runs" / "one", folder / "runs" / "two")
@@ -44,7 +46,7 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:
 def test_one_run_has_its_report_written_again(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["begun"]) == 0
     assert capsys.readouterr().out == "Report: runs/begun/report.html\n"
-    assert "No trial has come to its end yet." in seen(place / "runs" / "begun" / "report.html").text
+    assert "No trial has ended yet." in seen(place / "runs" / "begun" / "report.html").text
     assert main(["runs/begun", "--out", "again.html"]) == 0
     assert (place / "again.html").read_text() == (place / "runs" / "begun" / "report.html").read_text()
 
@@ -54,20 +56,20 @@ def test_a_run_without_its_records_has_a_report_that_says_so(place: Path, capsys
     assert main(["one", "--data", "empty", "--out", "bare.html"]) == 0
     said = capsys.readouterr().out
     assert re.search(r"None of the \d+ trials of runs/one is in empty; name their place with --data\.", said)
-    assert "not known, since the records are not where they were" in seen(place / "bare.html").text
+    assert "unknown, because the records are no longer in their place" in seen(place / "bare.html").text
 
 
 def test_runs_of_one_cell_are_compared_by_their_step_times(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["runs/one", "runs/two"]) == 0
     said = capsys.readouterr().out
-    assert "do not compare" not in said
+    assert "not comparable" not in said
     assert said.splitlines()[0].split() == [
         "run", "model", "nodes", "trials", "took", "returned", "step", "speed-up", "95", "%", "interval",
     ]  # fmt: skip
     assert "Comparison: comparison.html" in said
     page = seen(place / "comparison.html")
     assert page.faults == []
-    assert "All are of one model on one cluster." in page.text
+    assert "All runs have one model and one cluster." in page.text
     assert page.tags["figure"] == 3
     assert {"one", "two"} <= set(page.sections["winners"].split())
 
@@ -76,31 +78,31 @@ def test_runs_of_one_cell_are_compared_by_their_step_times(place: Path, capsys: 
 def test_runs_of_different_cells_are_put_side_by_side_and_said_to_differ(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    other = place / "runs" / "other"
-    shutil.copytree(place / "runs" / "one", other)
-    text = (other / "run.json").read_text()
-    (other / "run.json").write_text(text.replace('"model_digest": "', '"model_digest": "0'))
+    second = place / "runs" / "other"
+    shutil.copytree(place / "runs" / "one", second)
+    text = (second / "run.json").read_text()
+    (second / "run.json").write_text(text.replace('"model_digest": "', '"model_digest": "0'))
     assert main(["one", "other", "--out", "apart.html"]) == 0
-    assert "These runs are of different models: their step times do not compare." in capsys.readouterr().out
+    assert "These runs have different models, so their step times are not comparable." in capsys.readouterr().out
     page = seen(place / "apart.html")
     assert page.faults == []
-    assert "step times do not compare, speed-ups within each run do" in page.text
+    assert "step times are not comparable, but speed-ups within each run are" in page.text
     assert "Below 1, the best so far is faster" in page.sections["curves"]
-    shutil.rmtree(other)
+    shutil.rmtree(second)
 
 
 def test_runs_whose_links_were_measured_differently_are_said_to_be(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    other = place / "runs" / "other"
-    shutil.copytree(place / "runs" / "one", other)
-    document = json.loads((other / "run.json").read_text())
+    second = place / "runs" / "other"
+    shutil.copytree(place / "runs" / "one", second)
+    document = json.loads((second / "run.json").read_text())
     for link in document["cluster"]["links"]:
         link["gbit_per_s"]["value"] /= 2
-    (other / "run.json").write_text(json.dumps(document))
+    (second / "run.json").write_text(json.dumps(document))
     assert main(["one", "other", "--out", "apart.html"]) == 0
-    assert "of different measurements of what the links carry: their step times do" in capsys.readouterr().out
-    shutil.rmtree(other)
+    assert "have different measured link rates, so their step times are not comparable" in capsys.readouterr().out
+    shutil.rmtree(second)
 
 
 def judged_anew(directory: Path, **changed: object) -> None:
@@ -112,27 +114,30 @@ def judged_anew(directory: Path, **changed: object) -> None:
 def test_a_baseline_that_is_returned_is_not_given_the_speed_up_of_what_was_found(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    other = place / "runs" / "other"
-    shutil.copytree(place / "runs" / "one", other)
-    verdict = json.loads((other / "result.json").read_text())["verdict"]
+    foreign = place / "runs" / "other"
+    shutil.copytree(place / "runs" / "one", foreign)
+    verdict = json.loads((foreign / "result.json").read_text())["verdict"]
     lost = {"winner": verdict["baseline"], "speedup": 0.77, "speedup_interval": [0.68, 0.88], "beyond_noise": False}
-    judged_anew(other, **lost)
+    judged_anew(foreign, **lost)
     assert main(["one", "other", "--out", "both.html"]) == 0
     first, second = capsys.readouterr().out.splitlines()[1:3]
     assert re.search(r"guided .* ms +1\.\d\d . +1\.\d\d - 1\.\d\d", first)
     assert re.search(r"other .* ms +1\.00 . *$", second)
     assert "0.77" not in seen(place / "both.html").sections["winners"]
     assert seen(place / "both.html").tags["figure"] == 3
-    judged_anew(other, candidate=None, speedup=1.0, speedup_interval=[1.0, 1.0])
+    judged_anew(foreign, candidate=None, speedup=1.0, speedup_interval=[1.0, 1.0])
     assert main(["other", "begun", "--out", "none.html"]) == 0
     assert re.search(r"other .* ms +1\.00 . *$", capsys.readouterr().out.splitlines()[1])
     assert "Speed-up over the best baseline in each run" not in seen(place / "none.html").text
-    shutil.rmtree(other)
+    shutil.rmtree(foreign)
 
 
 def test_before_the_finals_the_best_so_far_is_compared(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    ordered = sorted((each for each in search_records() if each.outcome == "ok"), key=lambda each: each.median_seconds)
-    best, baseline = ordered[0], next(each for each in ordered if each.purpose == "baseline")
+    ordered = sorted(
+        (record for record in search_records() if record.outcome == "ok"),
+        key=lambda record: record.median_seconds,
+    )
+    best, baseline = ordered[0], next(record for record in ordered if record.purpose == "baseline")
     write_run(place / "runs" / "early", Story((baseline, best)), data=place / "runs" / "early data")
     assert main(["one", "early", "--out", "early.html"]) == 0
     line = capsys.readouterr().out.splitlines()[2]
@@ -144,7 +149,7 @@ def test_before_the_finals_the_best_so_far_is_compared(place: Path, capsys: pyte
 def test_a_run_that_is_none_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert refused(capsys, "nowhere") == (
         "A run is a directory with a run.json, but there is none at nowhere or runs/nowhere; "
-        "list those there are with autosync runs list."
+        "list the existing runs with `autosync runs list`."
     )
 
 

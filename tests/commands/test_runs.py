@@ -1,4 +1,4 @@
-"""The command: what it prints, and what it refuses in one sentence."""
+"""The command: its output, and its refusals in one sentence."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.runs.examples import CLUSTER, Story, search_records, write_finished_r
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the finished run `one`, and `two` that has only begun."""
+    """A folder with the finished run `one`, and `two`, which has only begun."""
     folder = tmp_path_factory.mktemp("place")
     write_run(folder / "runs" / "two", Story(()))
     write_finished_run(folder / "runs" / "one")
@@ -58,7 +58,7 @@ def test_a_run_is_shown_with_its_contenders_its_verdict_and_its_files(capsys: py
     assert "is 1." in text
     assert "Strategy: runs/one/strategy.json" in text
     unfinished = said(capsys, "show", "runs/two")
-    assert "There is no verdict yet: the finals were not held." in unfinished
+    assert "There is no verdict yet, because the finals have not run." in unfinished
 
 
 def test_the_best_strategy_is_its_file_or_itself(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -71,15 +71,15 @@ def test_a_timed_strategy_is_given_by_its_baselines_name_or_by_how_its_digest_be
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     trials = read_run(place / "runs/one").trials
-    baseline, found = trials[0], next(each for each in trials if each.purpose == "search")
-    for which, wanted in ((baseline.label, baseline.strategy), (found.strategy.digest[:10], found.strategy)):
+    baseline, candidate = trials[0], next(trial for trial in trials if trial.purpose == "search")
+    for which, wanted in ((baseline.label, baseline.strategy), (candidate.strategy.digest[:10], candidate.strategy)):
         assert Strategy.from_json(json.loads(said(capsys, "strategy", which, "one"))) == wanted
-    digests = {each.strategy.digest for each in trials}
-    letter, count = Counter(each[0] for each in digests).most_common(1)[0]
+    digests = {trial.strategy.digest for trial in trials}
+    letter, count = Counter(digest[0] for digest in digests).most_common(1)[0]
     refusal = refused(capsys, "strategy", letter, "one")
-    assert f"but '{letter}' names {count} of one; the baselines are {baseline.label}, " in refusal
-    assert "but 'guided' names none of one; " in refused(capsys, "strategy", "guided", "one")
-    assert all(each[0] == letter for each in refusal.split("the digests ")[1].split(" and ")[0].split(", "))
+    assert f"but '{letter}' names {count} in one; the baselines are {baseline.label}, " in refusal
+    assert "but 'guided' names none in one; " in refused(capsys, "strategy", "guided", "one")
+    assert all(digest[0] == letter for digest in refusal.split("the digests ")[1].split(" and ")[0].split(", "))
 
 
 def test_trials_are_exported_to_a_file_or_to_the_terminal(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -102,14 +102,14 @@ def test_the_schema_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
         (
             ("show", "nowhere"),
             "A run is a directory with a run.json, but there is none at nowhere or runs/nowhere; "
-            "list those there are with autosync runs list.",
+            "list the existing runs with `autosync runs list`.",
         ),
         (("list", "nowhere"), "Runs are listed in a folder, but nowhere cannot be read: No such file or directory; "
                               "name another."),
         (("list", "runs/one"), "A run is a directory with a run.json, but runs/one holds none; name another folder."),
         (
             ("best", "two"),
-            "A run has a strategy once its trials are over, but runs/two/strategy.json is not there; go on with it.",
+            "A run has a strategy once its trials are over, but runs/two/strategy.json does not exist; resume the run.",
         ),
         (
             ("export", "one", "--out", "runs"),
@@ -131,13 +131,13 @@ OPTIONS = f'{{"name": "a", "model_digest": "b", "cluster": {json.dumps(CLUSTER.t
 
 DAMAGED = {
     "result.json": [
-        ('{"strategies": [1]}', "bad/result.json must be as autosync runs schema says, but $"),
-        ('{"format": "autosync.result/1"}', "bad/result.json must be as autosync runs schema says, but $"),
-        ('{"wall_seconds": NaN}', "bad/result.json must be JSON, but: NaN is no number that JSON knows."),
+        ('{"strategies": [1]}', "bad/result.json must follow the schema of `autosync runs schema`, but $"),
+        ('{"format": "autosync.result/1"}', "bad/result.json must follow the schema of `autosync runs schema`, but $"),
+        ('{"wall_seconds": NaN}', "bad/result.json must be JSON, but: NaN is not a number in JSON."),
         ("", "bad/result.json must be JSON, but: Expecting value"),
-        ('{"wall_seconds": 1e999}', "bad/result.json must be JSON, but: 1e999 is no number that JSON knows."),
+        ('{"wall_seconds": 1e999}', "bad/result.json must be JSON, but: 1e999 is not a number in JSON."),
         ('{"trials": 1, "trials": 2}', "bad/result.json must be JSON, but: key 'trials' comes twice in one object;"),
-        (f'{{"{"k" * 10_000_000}": 1}}', "schema says, but $: 'format' is a required property"),
+        (f'{{"{"k" * 10_000_000}": 1}}', "runs schema`, but $: 'format' is a required property"),
         ('{"trials": ' + "9" * 10_000_000 + "}", "bad/result.json must have numbers of at most 64 digits"),
     ],
     "run.json": [
@@ -151,12 +151,15 @@ DAMAGED = {
         (ASKED % "null", "In FOLDER/bad/run.json 'asked' is an object, not None"),
         (ASKED % '{"time_budget_seconds": [1]}', "'time_budget_seconds' is a number, not [1]"),
         (ASKED % '{"space": {"name": "a"}}', "'log10_size' is a number, not None"),
-        (OPTIONS % ('"data": "' + "x" * 4001 + '"'), "'data' has at most 4000 characters, not 4001; mend it."),
+        (OPTIONS % ('"data": "' + "x" * 4001 + '"'), "'data' may have at most 4000 characters, not 4001; shorten it."),
         (OPTIONS % ('"data": {}'), "'data' is a text, not {}"),
-        ('{"name": "' + "x" * 9_999_999 + '", "model_digest": "b", "cluster": {}}', "'name' has at most 4000 char"),
+        (
+            '{"name": "' + "x" * 9_999_999 + '", "model_digest": "b", "cluster": {}}',
+            "'name' may have at most 4000 char",
+        ),
         ("{}", "bad/run.json needs the field 'name'"),
         ('{"name": "a", "name": "b"}', "bad/run.json must be JSON, but: key 'name' comes twice in one object; keep"),
-        ("[" * 100_000, "bad/run.json must have at most 64 brackets in each other, but has 100000."),
+        ("[" * 100_000, "bad/run.json must have at most 64 nested brackets, but has 100000."),
     ],
     "search.json": [
         ("null", "bad/search.json must be a JSON object, not NoneType."),
@@ -167,7 +170,7 @@ DAMAGED = {
 
 
 @pytest.mark.parametrize(
-    ("file", "content", "sentence"), [(file, *each) for file, cases in DAMAGED.items() for each in cases]
+    ("file", "content", "sentence"), [(file, *case) for file, cases in DAMAGED.items() for case in cases]
 )
 def test_a_damaged_run_is_named_and_hides_no_other(
     place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], file: str, content: str, sentence: str

@@ -1,4 +1,4 @@
-"""Output that cannot be written as it stands: closed and full streams, readers that leave, other encodings."""
+"""Output that cannot be written unchanged: closed and full streams, readers that leave, other encodings."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_any_encoding_can_print_any_name(place: Path, encoding: str) -> None:
 def test_a_bug_is_one_sentence_with_a_file_for_its_report(place: Path) -> None:
     code = (
         "import sys, autosync.commands.runs as runs\n"
-        "runs.command.commands['list'].callback = lambda folder: 1 // 0\n"
+        "runs.command.commands['list'].callback = lambda **_: 1 // 0\n"
         "sys.exit(runs.main(['list']))"
     )
     done = shell(f'{sys.executable} -c "{code}"', place, TMPDIR=str(place))

@@ -1,4 +1,4 @@
-"""The command `autosync trial`: what it refuses before anything is loaded."""
+"""The command `autosync trial`: its refusals before anything is loaded."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.trials.scripted import request
 from trials.clock import Environment, WallClock
 from trials.opening import trials_on_ray
 from trials.to_target import TargetRequest
-from trials.trial import Stage
+from trials.trial import TrialSetup
 
 REFUSED = 2
 
@@ -31,7 +31,7 @@ def strategy_file(tmp_path: Path) -> Path:
 
 def refused(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
     """The one line on stderr with which `arguments` are refused."""
-    assert main([str(each) for each in arguments]) == REFUSED
+    assert main([str(word) for word in arguments]) == REFUSED
     told = capsys.readouterr()
     assert told.out == ""
     (line,) = told.err.splitlines()
@@ -41,9 +41,9 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
 def test_an_unknown_model_is_refused_with_the_names_there_are(
     strategy_file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for name in ("nosuch", "bert-nosuch"):
+    for name, question in (("nosuch", ""), ("bert-nosuch", " Did you mean 'bert-mini'?")):
         line = refused(capsys, "--model", name, "--strategy", strategy_file)
-        assert line.startswith(f"trial: No model is called {name!r}. Known: bert, bert-base,")
+        assert line.startswith(f"trial: No model is called {name!r}.{question} Known: bert, bert-base,")
 
 
 def test_a_missing_strategy_file_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -75,7 +75,7 @@ def test_a_strategy_with_a_discipline_is_refused(tmp_path: Path, capsys: pytest.
     file = tmp_path / "local.json"
     file.write_text(json.dumps(request().strategy.to_json() | {"discipline": {"rhythm": {"steps": 8}}}))
     line = refused(capsys, "--model", "mlp", "--strategy", file)
-    assert line.startswith("trial: A step time says nothing about a strategy with a discipline, whose steps differ")
+    assert line.startswith("trial: Step times cannot rank a strategy with a discipline, whose steps differ")
 
 
 @pytest.mark.parametrize(
@@ -100,12 +100,12 @@ def test_training_to_a_target_says_how_it_went_and_where_the_record_is(
     document = {
         "format": "autosync.strategy/1",
         "replicas": ["node0/cpu:0", "node0/cpu:1"],
-        "variables": [{"variable": each, "shards": [{"all_reduce": 0}]} for each in variables],
+        "variables": [{"variable": name, "shards": [{"all_reduce": 0}]} for name in variables],
         "discipline": {"rhythm": {"steps": 4}},
     }
     file.write_text(json.dumps(document))
-    given = ["--task", "digits", "--strategy", file, "--backend", "local", "--workers", 2, "--out", out]
-    assert main([str(each) for each in (*given, "--target", "loss=1.5", "--seed", 2)]) == 0
+    options = ["--task", "digits", "--strategy", file, "--backend", "local", "--workers", 2, "--out", out]
+    assert main([str(word) for word in (*options, "--target", "loss=1.5", "--seed", 2)]) == 0
     told = capsys.readouterr().out
     assert "replicas average parameters every 4 steps" in told
     assert "seed 2: reached" in told
@@ -114,7 +114,7 @@ def test_training_to_a_target_says_how_it_went_and_where_the_record_is(
     record = TargetRecord.from_json(json.loads(written.read_text()))
     assert (record.model.name, record.seed, record.label) == ("digits", 2, "seldom")
     assert f"after {record.steps} steps" in told
-    assert main([str(each) for each in (*given, "--target", "loss=0", "--most-steps", 10)]) == 1
+    assert main([str(word) for word in (*options, "--target", "loss=0", "--most-steps", 10)]) == 1
     assert "not reached" in capsys.readouterr().out
     assert len(list(out.iterdir())) == 2
 
@@ -122,7 +122,7 @@ def test_training_to_a_target_says_how_it_went_and_where_the_record_is(
 def test_what_was_lost_with_its_process_is_told_though_nothing_was_counted() -> None:
     wanted = replace(request().strategy, discipline=Discipline(waits=CutOff(1)))
     towards = TargetRequest(wanted, Target("loss", 0.1))
-    stage = Stage(cases.mlp_model(), cases.local_cluster(2), WallClock(), Environment())
+    stage = TrialSetup(cases.mlp_model(), cases.local_cluster(2), WallClock(), Environment())
     record = towards.record(stage, 1.0, "lost", reason="A process has died.", total_seconds=3.0)
     assert "Reason: A process has died." in list(target_lines(record))
 
@@ -131,8 +131,8 @@ def test_a_folder_that_cannot_be_made_is_refused_before_anything_runs(
     tmp_path: Path, strategy_file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "file").write_text("")
-    given = ("--task", "digits", "--strategy", strategy_file, "--target", "loss=1", "--out", tmp_path / "file" / "in")
-    assert "cannot be made: Not a directory; name another." in refused(capsys, *given)
+    options = ("--task", "digits", "--strategy", strategy_file, "--target", "loss=1", "--out", tmp_path / "file" / "in")
+    assert "cannot be made: Not a directory; name another." in refused(capsys, *options)
 
 
 @pytest.mark.parametrize(
@@ -174,24 +174,35 @@ def test_an_own_model_that_is_not_captured_in_time_is_refused(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "endless.py").write_text("import time\n\ndef make():\n    time.sleep(1e6)\n")
-    given = ("--model", "endless:make", "--strategy", strategy_file, "--backend", "local", "--capture-time-limit", 0.2)
-    assert refused(capsys, *given).startswith("trial: Building and capturing 'endless:make' must take no longer than")
+    options = (
+        "--model",
+        "endless:make",
+        "--strategy",
+        strategy_file,
+        "--backend",
+        "local",
+        "--capture-time-limit",
+        0.2,
+    )
+    assert refused(capsys, *options).startswith("trial: Building and capturing 'endless:make' must take no longer than")
 
 
 def test_a_profile_is_refused_where_no_pass_is_paced_and_where_it_is_none(
     strategy_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "profile.json"
-    given = ("--model", "mlp", "--strategy", strategy_file, "--profile", file)
-    assert refused(capsys, *given, "--backend", "local").endswith(
-        "--profile is what paced passes follow, and local back ends have none; leave it out."
+    options = ("--model", "mlp", "--strategy", strategy_file, "--profile", file)
+    assert refused(capsys, *options, "--backend", "local").endswith(
+        "--profile is for paced passes, which local back ends do not have; leave it out."
     )
-    assert refused(capsys, *given) == f"trial: Profile '{file}' cannot be read: No such file or directory; name a file."
+    assert (
+        refused(capsys, *options) == f"trial: Profile '{file}' cannot be read: No such file or directory; name a file."
+    )
     file.write_text('{"device": "H100"}')
-    assert refused(capsys, *given).startswith("trial: A device profile needs the field 'versions'.")
+    assert refused(capsys, *options).startswith("trial: A device profile needs the field 'versions'.")
 
 
 def test_a_profile_is_refused_on_a_cluster_whose_passes_are_real() -> None:
     device = DeviceProfile("H100", {"driver": "570"}, 32, "float32", "2026-11-20", 0.01, 0.02, {})
-    with pytest.raises(SpecError, match="--profile is what paced passes follow, but no node of this cluster is paced"):
+    with pytest.raises(SpecError, match="--profile applies to paced passes, but no node of this cluster is paced"):
         trials_on_ray(star_cluster(2), profile=device)

@@ -1,4 +1,4 @@
-"""What the command refuses before anything is started."""
+"""The command's refusals before anything is started."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ import ray
 
 from autosync.commands.tune import command, main
 from autosync.errors import ClusterError
-from autosync.race.options import OF_RACE
-from autosync.runs.claim import claimed
+from autosync.runs.claim import claim_folder
 from autosync.spec import DeviceProfile
-from autosync.tune.emulation import tune_emulated
+from autosync.tune.emulation import tune_on_emulation
 from autosync.tune.options import TuneOptions
 
 ROOT = Path(__file__).parents[2]
@@ -48,7 +47,7 @@ def refused(*arguments: str) -> str:
 
 
 def test_a_folder_that_another_command_uses_is_refused() -> None:
-    with claimed(Path("run")):
+    with claim_folder(Path("run")):
         for more in ((), ("--resume",)):
             told = refused("--model", "mlp", "--out", "run", *more)
             assert told.startswith("--out run is in use by another command (process ")
@@ -71,7 +70,9 @@ def test_a_model_of_ones_own_without_a_module_or_a_function_is_refused_from_its_
 
 def test_a_checkpoint_that_is_none_is_refused_and_said_what_one_is() -> None:
     sentence = refused("--model", "mlp", "--warm-start", "nowhere")
-    assert sentence.startswith("--warm-start nowhere cannot be used: A checkpoint is a folder with simulator.json and ")
+    assert sentence.startswith(
+        "--warm-start nowhere cannot be used: A checkpoint must be a folder with simulator.json and "
+    )
     assert "No such file or directory" in sentence
 
 
@@ -104,21 +105,21 @@ def test_the_command_in_a_process_of_its_own_ends_with_the_status_of_what_is_ref
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("first", "second"),
     [
         (("--workers", "2"), ("--nodes-per-trial", "2")),
         (("--address", "10.0.0.1:6379"), ("--emulate", "4x1gbit")),
         (("--cluster", "c.yaml"), ("--emulate", "4x1gbit")),
     ],
 )
-def test_options_that_exclude_each_other_are_refused(one: tuple[str, str], other: tuple[str, str]) -> None:
-    sentence = refused("--model", "mlp", *one, *other)
-    assert sentence == f"{one[0]} and {other[0]} exclude each other; leave one of them out."
+def test_options_that_exclude_each_other_are_refused(first: tuple[str, str], second: tuple[str, str]) -> None:
+    sentence = refused("--model", "mlp", *first, *second)
+    assert sentence == f"{first[0]} and {second[0]} exclude each other; leave one of them out."
 
 
 def test_probing_again_is_refused_for_a_new_run() -> None:
     sentence = refused("--model", "mlp", "--reprobe")
-    assert sentence == "--reprobe measures the links of a run again; it needs --resume, and no --no-probe."
+    assert sentence == "--reprobe measures the links of a resumed run again; add --resume, and leave --no-probe out."
 
 
 def test_a_way_to_meet_the_loss_of_nodes_that_is_unknown_is_refused() -> None:
@@ -138,20 +139,20 @@ def test_a_cluster_that_cannot_be_emulated_is_refused_before_it_is_made() -> Non
 def test_a_profile_is_refused_before_a_cluster_is_made_that_no_pass_of_is_paced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))  # without its tools no cluster is made
+    monkeypatch.setenv("PATH", str(tmp_path))  # without these tools, no cluster can be made
     profile = DeviceProfile("H100", {"driver": "570"}, 32, "float32", "2026-11-20", 0.01, 0.02, {})
     (tmp_path / "h100.json").write_text(json.dumps(profile.to_json()))
-    given = ("--model", "mlp", "--profile", "h100.json", "--emulate")
+    options = ("--model", "mlp", "--profile", "h100.json", "--emulate")
     (tmp_path / "real.yaml").write_text("nodes: [{count: 2}]\n")
     for unpaced in ("2x1gbit", "real.yaml"):
-        assert refused(*given, unpaced) == (
-            "--profile is what paced passes follow, but no node of this cluster is paced; give the nodes a pace, or "
+        assert refused(*options, unpaced) == (
+            "--profile applies to paced passes, but no node of this cluster is paced; give the nodes a pace, or "
             "leave it out."
         )
     (tmp_path / "paced.yaml").write_text("nodes: [{count: 2}]\npace: {scale: 2}\n")
-    assert refused(*given, "paced.yaml").startswith("No cluster can be emulated here: ")
+    assert refused(*options, "paced.yaml").startswith("No cluster can be emulated here: ")
     (tmp_path / "h100.json").write_text("{}")
-    assert refused(*given, "paced.yaml").startswith("A device profile needs the field 'device'.")
+    assert refused(*options, "paced.yaml").startswith("A device profile needs the field 'device'.")
 
 
 def test_a_cluster_file_that_is_not_there_is_refused() -> None:
@@ -160,7 +161,9 @@ def test_a_cluster_file_that_is_not_there_is_refused() -> None:
 
 def test_an_unknown_space_is_refused_with_the_known_ones() -> None:
     sentence = refused("--model", "mlp", "--space", "nosuch")
-    assert sentence.startswith("No search space is called 'nosuch'. Known: bert, cnn, default, lossy, ncf, tiny;")
+    assert sentence.startswith(
+        "No search space is called 'nosuch'. Known: bert, cnn, ddp, ddp_lossy, default, lossy, ncf, tiny;"
+    )
 
 
 def test_a_rule_that_no_space_has_is_refused_with_those_there_are() -> None:
@@ -173,12 +176,12 @@ def test_a_rule_that_no_space_has_is_refused_with_those_there_are() -> None:
 
 def test_resume_without_a_directory_is_refused() -> None:
     sentence = refused("--model", "mlp", "--resume")
-    assert sentence == "--resume needs --out, the directory of the run to go on with."
+    assert sentence == "--resume needs --out, the directory of the run to resume."
 
 
 def test_resume_of_a_directory_without_a_run_is_refused() -> None:
     sentence = refused("--model", "mlp", "--resume", "--out", "empty")
-    assert sentence == "--resume needs a run to go on from, but empty holds none; leave it out."
+    assert sentence == "--resume needs an existing run, but empty holds none; omit --resume to start one."
     assert not Path("empty").exists()
 
 
@@ -186,7 +189,7 @@ def test_a_directory_that_holds_a_run_is_refused_without_resume() -> None:
     Path("run").mkdir()
     Path("run/run.json").write_text("{}")
     sentence = refused("--model", "mlp", "--out", "run")
-    assert sentence == "--out run holds a run already; add --resume to go on, or name another."
+    assert sentence == "--out run already holds a run; add --resume to continue it, or name another folder."
 
 
 def test_a_data_directory_that_cannot_be_written_is_refused() -> None:
@@ -198,7 +201,7 @@ def test_a_data_directory_that_cannot_be_written_is_refused() -> None:
 def test_a_run_directory_that_cannot_be_made_is_refused() -> None:
     Path("run").write_text("a file where the directory should be")
     sentence = refused("--model", "mlp", "--out", "run")
-    assert sentence == "--out run cannot be made: File exists; name another."
+    assert sentence == "--out run cannot be made: File exists; name another folder."
 
 
 @pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="needs a directory that nobody can write to")
@@ -220,54 +223,41 @@ def test_wrong_options_are_refused_without_loading_any_heavy_library() -> None:
 
 
 def test_the_command_has_the_defaults_of_the_options() -> None:
-    defaults = TuneOptions.create(model="mlp", out=Path("run")).model_dump()
-    given = command.make_context("tune", ["--model", "mlp"]).params
-    assert given.pop("objective") == "step-time"
-    assert [given.pop(each) for each in OF_RACE] == [None] * len(OF_RACE)
-    assert given.keys() == defaults.keys()
-    assert given | {"out": Path("run")} == defaults
+    defaults = TuneOptions.create(model="mlp", out=Path("run")).model_dump(exclude={"python_path"})
+    parameters = command.make_context("tune", ["--model", "mlp"]).params
+    printed = {"as_json": False, "quiet": False, "verbose": False}
+    assert parameters | {"out": Path("run")} == defaults | printed
 
 
 def test_where_no_cluster_can_be_emulated_the_search_is_on_this_machine_if_that_was_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert refused("--model", "mlp", "--or-local") == (
-        "--or-local is for where no cluster can be emulated; it needs --emulate."
+        "--or-local is the fallback of --emulate; add --emulate, or leave --or-local out."
     )
     monkeypatch.setenv("PATH", str(tmp_path))
     options = TuneOptions.create(model="mlp", emulate="2x1gbit", out=tmp_path / "run", data=tmp_path / "data")
     lacking = "No cluster can be emulated here: the command 'ip' is not on the PATH; install iproute2."
     with pytest.raises(ClusterError, match=lacking):
-        tune_emulated("2x1gbit", options, [])
-    assert tune_emulated("2x1gbit", options.model_copy(update={"or_local": True}), []) is None
+        tune_on_emulation("2x1gbit", options, [])
+    assert tune_on_emulation("2x1gbit", options.model_copy(update={"or_local": True}), []) is None
     assert capsys.readouterr().out == (
-        f"{lacking} So the search is on workers of this machine, and nothing shapes what is between them.\n"
+        f"{lacking} The search therefore uses workers of this machine, and no emulated links connect them.\n"
     )
 
 
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        (("--objective", "target"), "--objective target needs a --target, such as loss=0.08."),
-        (("--target", "loss=1"), "--target is for --objective target; add that, or leave it out."),
-        (("--seeds", "5"), "--seeds is for --objective target; add that, or leave it out."),
-        (
-            ("--objective", "target", "--target", "loss=1", "--searcher", "tpe"),
-            "--searcher is for step times; leave it out, or --objective target.",
-        ),
-        (
-            ("--objective", "target", "--target", "1"),
-            "--target is a metric and a number such as loss=0.08, not '1'.",
-        ),
-        (
-            ("--objective", "target", "--target", "loss=1", "--resume"),
-            "--resume needs --out, the directory of the race to go on with.",
-        ),
-        (
-            ("--objective", "target", "--target", "loss=1", "--seeds", "1"),
-            "--seeds are from 2, so that there is an interval, to 100, not 1.",
-        ),
-    ],
-)
-def test_a_race_that_cannot_be_is_refused(arguments: tuple[str, ...], sentence: str) -> None:
-    assert refused("--task", "digits", *arguments) == sentence
+def test_flags_of_commands_that_were_part_of_tune_still_run_them_with_a_note(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("--model", "digits", "--objective", "target", "--target", "loss=1", "--seeds", "1")
+    assert main(words) == 2
+    note, refusal = capsys.readouterr().err.splitlines()
+    assert note == ("tune: --objective is now the command `autosync race`; this version still accepts the flag.")
+    assert refusal == "race: --seeds must be from 2, for an interval, to 100, not 1."
+    assert main([f"--replay={tmp_path / 'no'}", "--model", "mlp@two"]) == 2
+    note, refusal = capsys.readouterr().err.splitlines()
+    assert note == "tune: --replay is now the command `autosync replay`; this version still accepts the flag."
+    assert refusal.startswith("replay: ")
+    assert str(tmp_path / "no") in refusal
+    assert main(["--objective", "step-time"]) == 2
+    assert "No such option '--objective'" in capsys.readouterr().err

@@ -1,6 +1,6 @@
-"""Runs `autosync profile` in a process that has no TensorFlow, once for each list of arguments that it is given.
+"""Runs `autosync profile` in a process without TensorFlow, once for each list of arguments.
 
-The lists are JSON, on the command line. Each line that is printed is a list's exit status.
+The lists are JSON, on the command line. Each printed line is the exit status of a list.
 """
 
 import json

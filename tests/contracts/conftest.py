@@ -1,4 +1,4 @@
-"""What tests note for the tables at the end of a run."""
+"""Fixtures that record results for the tables at the end of a run."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from tests.contracts.tables import PARITY, TRAFFIC
 
 @pytest.fixture
 def tally(request: Any) -> Callable[[str, float], None]:
-    """Note an optimizer, or a kind of case, and the relative error of one case that held."""
+    """Record the relative error of a passed case, by optimizer or kind of case."""
     return lambda kind, error: request.node.user_properties.append((PARITY, [kind, error, request.node.name]))
 
 
 @pytest.fixture
 def count_traffic(request: Any) -> Callable[[str, Mapping[str, float], Mapping[str, float]], None]:
-    """Note what a way to synchronize was measured and predicted to send, in bytes a step by link."""
+    """Record the measured and predicted bytes a step of a way to synchronize, by link."""
 
     def note(way: str, measured: Mapping[str, float], predicted: Mapping[str, float]) -> None:
         pairs = (f"{measured[link] / 1e3:6.0f}/{size / 1e3:<6.0f}" for link, size in sorted(predicted.items()))

@@ -1,6 +1,6 @@
-"""The parity of a few cases over real servers; run as a process, since connecting changes the process for good.
+"""The parity of a few cases over real servers. It runs as its own process, because connecting changes it permanently.
 
-`python -m tests.contracts.over_servers usual|more ADDRESS ...` prints one JSON object for each of those `CASES`.
+`python -m tests.contracts.over_servers usual|more ADDRESS ...` prints one JSON object for each of these `CASES`.
 """
 
 from __future__ import annotations
@@ -9,10 +9,12 @@ import json
 import random
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 
-from autosync.engine.placement import Placement
-from autosync.engine.servers import connect
-from autosync.engine.step.realize import Session
+from autosync.engine.tensorflow.placement import Placement
+from autosync.engine.tensorflow.servers import connect
+from autosync.engine.tensorflow.step.session import TensorFlowSession
+from autosync.engine.tensorflow.step.synchronous import SynchronousStep
 from autosync.spec import Strategy
 from tests.cases import star_cluster
 from tests.contracts.compressed_training import Run, compressed_reference
@@ -44,29 +46,42 @@ CASES = {"usual": USUAL, "more": MORE}
 """(task, optimizer, way to synchronize), on two nodes of two workers."""
 
 
-def _strategy(way: str, session: Session) -> Strategy:
+def _strategy(way: str, session: TensorFlowSession) -> Strategy:
     if way == "random mixture":
         return random_mixture(session.model, session.cluster, random.Random(5))
     return (ALONE | COMPRESSED)[way](session.model, session.cluster)
 
 
-def _expected(task: str, optimizer: str, way: str, session: Session, strategy: Strategy) -> Reference:
+def _expected(task: str, optimizer: str, way: str, session: TensorFlowSession, strategy: Strategy) -> Reference:
     if way in COMPRESSED:
         steps = 8 if "PowerSGD" in way else 20  # `test_compression_contract.BOUND`
         return compressed_reference(Run(task, optimizer, steps), session.model, strategy)
     return reference(task, optimizer, len(strategy.replicas))
 
 
+def _check_overlap(session: TensorFlowSession, strategy: Strategy) -> None:
+    """Raise `AssertionError` unless calls of four overlapping steps end at the bits of single steps."""
+    single, overlapped = (
+        session.realize(replace(strategy, overlap_next_forward=overlaps)) for overlaps in (False, True)
+    )
+    assert isinstance(overlapped, SynchronousStep)
+    losses = [*overlapped.several(4), *overlapped.several(4)]
+    assert losses == [single() for _ in losses], "The losses of overlapping steps differ."
+    expected, values = single.values(), overlapped.values()
+    assert all(values[name].tobytes() == value.tobytes() for name, value in expected.items()), "Their values differ."
+
+
 def _run(which: str, addresses: Sequence[str]) -> None:
     connect(addresses)
     cluster = star_cluster(nodes=2, workers=2)
     for task, optimizer, way in CASES[which]:
-        session = Session(captured_task(task, optimizer), cluster, Placement.on_workers(cluster))
+        session = TensorFlowSession(captured_task(task, optimizer), cluster, Placement.on_workers(cluster))
         report = {"case": [task, optimizer, way], "failure": None}
         try:
             strategy = _strategy(way, session)
             expected = _expected(task, optimizer, way, session, strategy)
             parity = trained_alike(session.realize(strategy), expected, BOUNDS[optimizer])
+            _check_overlap(session, strategy)
             report |= {"error": parity.worst_error, "variable": parity.worst_variable}
         except Exception as error:
             report["failure"] = f"{type(error).__name__}: {error}"

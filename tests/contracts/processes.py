@@ -1,4 +1,4 @@
-"""The processes of a back end on Ray: who lives, what is left, and one that dies at the wrong moment."""
+"""The processes of a back end on Ray: which are alive, which resources are left, and one that dies during a trial."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from trials.trial import TrialRequest
 __all__ = ["children", "interrupted", "is_alive", "kill_once_it_lives", "left_of", "places_held"]
 
 GONE_WITHIN_SECONDS = 20.0
-"""Seconds that the operating system may take to end killed processes."""
+"""Seconds in which the operating system must end killed processes."""
 
 
 def is_alive(pid: int) -> bool:
-    """Whether the process runs or is stopped; what is dead and only waits to be reaped does not count."""
+    """Whether the process runs or is stopped; False for a dead process that only waits to be reaped."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:
@@ -33,7 +33,7 @@ def is_alive(pid: int) -> bool:
 
 
 def left_of(pids: set[int]) -> set[int]:
-    """The `pids` that are alive after they had time to end."""
+    """Return the `pids` that are still alive after they had time to end."""
     deadline = time.monotonic() + GONE_WITHIN_SECONDS
     while (left := set(filter(is_alive, pids))) and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -41,17 +41,17 @@ def left_of(pids: set[int]) -> set[int]:
 
 
 def children() -> set[str]:
-    """Process ids of this process' children."""
+    """Return the process ids of this process's children."""
     return {pid for file in Path("/proc/self/task").glob("*/children") for pid in file.read_text().split()}
 
 
 def places_held() -> set[str]:
-    """Placement groups that hold resources."""
+    """Return the placement groups that hold resources."""
     return {key for key, group in placement_group_table().items() if group["state"] != "REMOVED"}
 
 
 def kill_once_it_lives(actor: str) -> None:
-    """End a process of a set that is starting, as soon as it has loaded TensorFlow; others may still be at it."""
+    """End a process of a starting set as soon as it has loaded TensorFlow; other processes may still be loading."""
     while True:
         with suppress(ValueError):  # Ray knows no such actor yet
             os.kill(ray.get(ray.get_actor(actor).pid.remote()), signal.SIGKILL)
@@ -66,7 +66,7 @@ def interrupted(
     request: TrialRequest,
     first: Callable[[], None] = lambda: None,
 ) -> tuple[RuntimeRecord, set[int]]:
-    """The record of a trial in whose midst process `role` got a signal after `first`, and the pids of its set."""
+    """Run a trial, and signal process `role` after `first`; return the trial's record and the pids of its set."""
     pids = backend.pids()
     with ThreadPoolExecutor(1) as pool:
         record: Future[RuntimeRecord] = pool.submit(backend.run, request)
@@ -77,5 +77,5 @@ def interrupted(
         try:
             return record.result(timeout=120), set(pids.values())
         except TimeoutError:
-            os.kill(pids["client"], signal.SIGKILL)  # or the pool would wait for the trial for good
+            os.kill(pids["client"], signal.SIGKILL)  # otherwise the pool would wait for the trial forever
             raise

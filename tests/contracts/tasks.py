@@ -1,6 +1,6 @@
 """Small training tasks that together hold every kind of variable: prime sizes, tables, scalars, tied and idle ones.
 
-All are smooth (tanh, gelu), so that rounding differences stay rounding differences.
+All models are smooth (tanh, gelu), so that rounding differences stay rounding differences.
 """
 
 from __future__ import annotations
@@ -11,14 +11,13 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from autosync.engine.capture.task import TrainingTask
-from autosync.engine.zoo.user_model import repeatable_build
-from tests.contracts.random_tasks import random_parts
+from autosync.engine.tensorflow.capture.task import TrainingTask
+from autosync.zoo.user_model import repeatable_build
 
 __all__ = ["MORE_OPTIMIZERS", "OPTIMIZERS", "OVER_ALL_GRADIENTS", "TASKS", "build"]
 
 BATCH_SIZE = 5
-ROWS = 47  # prime, and few enough for ids to repeat within a batch
+ROWS = 47  # prime, and so small that ids repeat within a batch
 IDS = 4
 
 OPTIMIZERS: dict[str, Callable[[], Any]] = {
@@ -27,8 +26,8 @@ OPTIMIZERS: dict[str, Callable[[], Any]] = {
     "Adam": lambda: keras.optimizers.Adam(0.01),
 }
 MORE_OPTIMIZERS: dict[str, Callable[[], Any]] = {
-    "Adagrad": lambda: keras.optimizers.Adagrad(0.1),  # a slot, and yet only touched rows are updated
-    "Nadam": lambda: keras.optimizers.Nadam(0.01),  # a scalar of its own, shared by all blocks of a device
+    "Adagrad": lambda: keras.optimizers.Adagrad(0.1),  # it has a slot, but updates only touched rows
+    "Nadam": lambda: keras.optimizers.Nadam(0.01),  # it has its own scalar, which all blocks of a device share
     "scheduled": lambda: keras.optimizers.SGD(keras.optimizers.schedules.ExponentialDecay(0.1, 2, 0.5)),
     "AdamW": lambda: keras.optimizers.AdamW(0.01, weight_decay=0.1),
 }
@@ -46,10 +45,9 @@ Parts = tuple[Any, Callable[[Any, Any], Any], Callable[[Any], tuple[Any, Any]]]
 
 
 def build(name: str, optimizer: Any) -> TrainingTask:
-    """The task called `name`, the same each time it is built. `random N` is drawn with seed N."""
+    """Build the task called `name`, which is the same each time."""
     with repeatable_build():
-        drawn = name.startswith("random ")
-        model, loss, batch = random_parts(int(name.split()[1]), BATCH_SIZE) if drawn else TASKS[name]()
+        model, loss, batch = TASKS[name]()
     return TrainingTask(name, model, loss, optimizer, BATCH_SIZE, batch)
 
 
@@ -66,7 +64,7 @@ def _features(*shape: int) -> Callable[[Any], tuple[Any, Any]]:
 
 
 def _skewed_ids(seed: Any, columns: int = IDS) -> Any:
-    """Unsorted row numbers, most of them small: duplicates within a batch and across replicas are certain."""
+    """Draw unsorted row numbers, most of them small, so that batches and replicas certainly have duplicates."""
     uniform = tf.random.stateless_uniform((BATCH_SIZE, columns), seed)
     return tf.cast(tf.square(uniform) * ROWS, tf.int32)
 
@@ -80,7 +78,7 @@ def _ids_input() -> Any:
 
 
 def _embedding(**options: Any) -> Any:
-    """Rows big enough for relative errors to mean something."""
+    """Initialize rows large enough for meaningful relative errors."""
     return keras.layers.Embedding(ROWS, 5, embeddings_initializer=keras.initializers.RandomNormal(0, 0.5), **options)
 
 
@@ -96,7 +94,7 @@ class _Scale(keras.layers.Layer):
 
 
 class _RowBias(keras.layers.Layer):
-    """A table of rank one: a number a row, looked up."""
+    """A table of rank one, with a number a row, that is looked up."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -107,7 +105,7 @@ class _RowBias(keras.layers.Layer):
 
 
 class _Tied(keras.layers.Layer):
-    """A table that is looked up going in and multiplied by coming out."""
+    """A table that is looked up at the input and multiplied with at the output."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -126,7 +124,7 @@ def _dense() -> Parts:
 
 
 def _table() -> Parts:
-    """The broadest one: a table with repeated rows, prime dense layers, a scalar."""
+    """The broadest task: a table with repeated rows, prime dense layers, a scalar."""
     ids = _ids_input()
     x = keras.layers.Flatten()(_embedding()(ids))
     x = _Scale()(keras.layers.Dense(13, "tanh")(x))
@@ -157,7 +155,7 @@ def _tied() -> Parts:
 
 
 def _idle() -> Parts:
-    """A second output that the loss leaves out, so that its layer never trains."""
+    """A second output that the loss ignores, so that its layer never trains."""
     features = keras.Input(batch_shape=(BATCH_SIZE, 7))
     x = keras.layers.Dense(13, "tanh")(features)
     outputs = [keras.layers.Dense(3, name="used")(x), keras.layers.Dense(2, name="idle")(x)]
@@ -165,7 +163,7 @@ def _idle() -> Parts:
 
 
 def _regularized() -> Parts:
-    """Losses the model adds itself; through one of them the whole table is read, not only looked up."""
+    """Losses that the model adds itself; one of them reads the whole table instead of looking rows up."""
     ids = _ids_input()
     x = keras.layers.Flatten()(_embedding(embeddings_regularizer=keras.regularizers.L2(0.1))(ids))
     x = keras.layers.Dense(7, "tanh", kernel_regularizer=keras.regularizers.L2(0.3))(x)
@@ -187,7 +185,7 @@ def _recurrent() -> Parts:
 
 
 def _two_dtypes() -> Parts:
-    """float32 and float64 variables: buckets of their own, and an optimizer each."""
+    """float32 and float64 variables: each dtype has its own buckets and its own optimizer."""
     features = keras.Input(batch_shape=(BATCH_SIZE, 7))
     x = keras.layers.Dense(13, "tanh")(features)
     x = keras.layers.Dense(5, "tanh", dtype="float64")(x)
@@ -195,7 +193,7 @@ def _two_dtypes() -> Parts:
 
 
 class _Turned(keras.layers.Layer):
-    """Multiplies by its weight's transpose, and by another one whose columns come first."""
+    """Multiplies by its weight's transpose, and by another weight whose columns come first."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -217,7 +215,7 @@ def _sequence() -> Parts:
 
 
 def _double() -> Parts:
-    """float64 alone: no rounding that an unstable algorithm could make large."""
+    """float64 only: no rounding that an unstable algorithm could amplify."""
     features = keras.Input(batch_shape=(BATCH_SIZE, 7))
     x = keras.layers.Dense(13, "tanh", dtype="float64")(features)
     x = keras.layers.Dense(11, "gelu", dtype="float64")(x)

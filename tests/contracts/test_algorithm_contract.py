@@ -1,4 +1,4 @@
-"""An all-reduce algorithm is a row and a file of its name that lays it out; without moves, it has one in the engine."""
+"""An all-reduce algorithm is a row and a layout file of its name; without moves, it has a file in the engine."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ import json
 
 import pytest
 
-from autosync.layout.all_reduce import laid_out
+from autosync.layout.all_reduce import layout_of
 from autosync.spec.algorithms import ALGORITHM_ROWS, ALGORITHMS, PLACED_ALGORITHMS, SEEN_AS
 from tests.architecture.source_tree import ROOT
 from tests.architecture.test_source_files import bound, parsed
 
 TABLE = "autosync/spec/algorithms.py"
 SHIPPED = "autosync/simulator/pretrained/real/simulator.json"
-LAYOUT, ENGINE = "autosync/layout/all_reduce", "autosync/engine/sync/all_reduce"
+LAYOUT, ENGINE = "autosync/layout/all_reduce", "autosync/engine/tensorflow/sync/all_reduce"
 
 
 def files_that_offer(folder: str, offered: str) -> set[str]:
-    """Names of the files in `folder` that define `offered`; the others are no algorithm's, but help those that are."""
+    """Return the names of the files in `folder` that define `offered`; all other files are helpers."""
     found = (file.relative_to(ROOT) for file in (ROOT / folder).glob("[!_]*.py"))
     return {file.stem for file in found if offered.format(name=file.stem) in bound(parsed(file))}
 
 
 def faults(names: set[str], folder: str, offered: str, there: set[str]) -> list[str]:
-    """What is missing of algorithms of these names, which `offered` belongs to, where these files are `there`."""
+    """Return the faults of algorithms with these names, given the files `there` that define `offered`."""
     found = []
     for name in sorted(names - there):
         defined = offered.format(name=name)
@@ -37,7 +37,7 @@ def test_each_row_has_its_file_and_each_file_its_row() -> None:
 
 
 def test_the_engine_has_a_file_for_what_is_not_made_of_moves() -> None:
-    without = {name for name in ALGORITHMS if laid_out(name).moves is None}
+    without = {name for name in ALGORITHMS if layout_of(name).moves is None}
     missing = faults(without, ENGINE, "{name}_mean", files_that_offer(ENGINE, "{name}_mean"))
     assert not missing, "\n".join(missing)
 
@@ -63,13 +63,22 @@ def test_a_row_and_its_files_are_of_use(name: str) -> None:
     row = ALGORITHM_ROWS[name]
     assert row.name == name
     assert row.in_words
-    assert row.placed == (laid_out(name).moves is not None)
-    assert laid_out(name).moves or laid_out(name).closed_form
+    assert row.placed == (layout_of(name).moves is not None)
+    assert layout_of(name).moves or layout_of(name).closed_form
 
 
 def test_the_order_is_kept() -> None:
-    """Random draws follow it, so new ones come last."""
-    known = ("ring", "tree", "halving_doubling", "rabenseifner", "hierarchical", "collective", "blueconnect", "direct")
-    assert ALGORITHMS[-1] == "fitted"
+    """Random draws follow the order of the table, so new algorithms must come last."""
+    known = (
+        "ring",
+        "tree",
+        "halving_doubling",
+        "rabenseifner",
+        "hierarchical",
+        "collective",
+        "blueconnect",
+        "direct",
+        "fitted",
+    )
     assert ALGORITHMS[: len(known)] == known
     assert PLACED_ALGORITHMS[:5] == known[:5]

@@ -11,7 +11,7 @@ import pytest
 
 from autosync.baselines import BASELINES
 from autosync.cost import AnalyticSimulator, Replay
-from autosync.cost.composed import Informed, weight_of
+from autosync.cost.composed import TransferSimulator, weight_of
 from autosync.dataset import RecordStore
 from autosync.report.comparison import standings_of
 from autosync.runs import read_run
@@ -20,7 +20,7 @@ from autosync.search.protocol import Proposal, Searcher
 from autosync.search.random_search import RandomSearch
 from autosync.space import SearchSpace
 from autosync.spec import ClusterSpec, DeviceProfile, KeptPace, Pace, RuntimeRecord
-from autosync.stats.occasions import positions_by_family
+from autosync.stats.drift import positions_by_family
 from search_spaces.default import SPACE
 from tests.cases import mlp_model, star_cluster
 from tests.runs.examples import write_finished_run
@@ -35,16 +35,16 @@ def paced_like(cluster: ClusterSpec, numbers: str = "recorded") -> ClusterSpec:
 
 
 KINDS = {"real": REAL, "recorded": paced_like(REAL), "held": paced_like(REAL, "held")}
-"""One cluster, its passes real, or paced with each kind of numbers."""
+"""One cluster, with real passes, or paced with each kind of numbers."""
 
 
 def records(cluster: ClusterSpec, scale: float = 1.0) -> list[RuntimeRecord]:
-    """Trials of all baselines, `scale` times as long as the law of the tests has it."""
+    """Records of all baselines, with `scale` times the step times of the tests' law."""
     kept = KeptPace("paced", cluster.numbers, 2, (0.1,), (0.1,), (0.0,), (0.0,)) if cluster.paced else None
     space = SPACE.bind(MODEL, cluster)
     proposals = [Proposal(make(MODEL, cluster), label, purpose="baseline") for label, make in BASELINES.items()]
-    found = [timed(space, each, truth()) for each in proposals]
-    return [replace(each, step_seconds=tuple(scale * s for s in each.step_seconds), pace=kept) for each in found]
+    found = [timed(space, proposal, truth()) for proposal in proposals]
+    return [replace(item, step_seconds=tuple(scale * s for s in item.step_seconds), pace=kept) for item in found]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -64,8 +64,8 @@ def test_a_searcher_does_not_take_trials_of_another_kind_for_its_own(
     baselines = [(label, make(MODEL, cluster)) for label, make in BASELINES.items()]
     told, quiet = maker(space, baselines), maker(space, baselines)
     told.ask(2), quiet.ask(2)
-    for other in KINDS.keys() - {kind}:
-        for record in records(KINDS[other], 0.001):
+    for foreign in KINDS.keys() - {kind}:
+        for record in records(KINDS[foreign], 0.001):
             told.tell(record)
     assert told.state()["records"] == quiet.state()["records"] == []
 
@@ -76,16 +76,16 @@ def test_what_a_simulator_learns_for_one_kind_is_not_moved_by_earlier_records_of
     make: Callable[[], AnalyticSimulator | Replay], kind: str
 ) -> None:
     cluster, own = KINDS[kind], records(KINDS[kind])
-    others = [each for other in KINDS if other != kind for each in records(KINDS[other], 20.0)]
-    strategies = [each.strategy for each in own]
-    alone, beside = Informed(make(), [], MODEL, cluster), Informed(make(), others, MODEL, cluster)
-    for each in (alone, beside):
-        each.fit(own)
+    others = [record for foreign in KINDS if foreign != kind for record in records(KINDS[foreign], 20.0)]
+    strategies = [record.strategy for record in own]
+    alone, beside = TransferSimulator(make(), [], MODEL, cluster), TransferSimulator(make(), others, MODEL, cluster)
+    for run in (alone, beside):
+        run.fit(own)
     np.testing.assert_array_equal(beside.predict(MODEL, cluster, strategies), alone.predict(MODEL, cluster, strategies))
 
 
 def test_each_kind_is_a_family_of_its_own_in_calibration() -> None:
-    families = positions_by_family([each for cluster in KINDS.values() for each in records(cluster)])
+    families = positions_by_family([record for cluster in KINDS.values() for record in records(cluster)])
     assert [cluster for _, cluster in families] == list(KINDS.values())
     assert len({cluster.digest for _, cluster in families}) == 3
 
@@ -122,10 +122,10 @@ def test_runs_by_another_devices_profile_are_of_another_model(tmp_path: Path) ->
     write_finished_run(directory)
     run = read_run(directory)
     assert run.model is not None
-    ready = {each.name: 0.02 for each in run.model.variables}
+    ready = {variable.name: 0.02 for variable in run.model.variables}
     device = DeviceProfile("H100", {"driver": "570"}, run.model.batch_size, "float32", "2026-11-20", 0.01, 0.02, ready)
     by_device = replace(run.model, device_profile=device)
-    records = tuple(replace(each, model=by_device) for each in run.records)
+    records = tuple(replace(record, model=by_device) for record in run.records)
     other = replace(run, document={**run.document, "model_digest": by_device.digest}, records=records)
     assert standings_of([run, other]).differ_in == "models"
     assert weight_of(by_device.digest == run.model.digest, same_cluster=True) < weight_of(True, True)

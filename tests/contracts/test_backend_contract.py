@@ -1,4 +1,4 @@
-"""What every back end keeps: a record for whatever happens, the same sequence for the same seed, no process left."""
+"""The contract of back ends: a record for every outcome, equal sequences for equal seeds, no process left behind."""
 
 from __future__ import annotations
 
@@ -12,15 +12,14 @@ from pathlib import Path
 
 import pytest
 import ray
-import tensorflow  # noqa: F401 - loaded before tests/conftest.py splits this process' CPU into devices
+import tensorflow  # noqa: F401 - loaded before tests/conftest.py splits this process's CPU into devices
 
 from autosync.baselines import BASELINES
-from autosync.engine.capture.capturing import capture
-from autosync.engine.zoo import build_task
+from autosync.engine.tensorflow.capture.capturing import capture
 from autosync.errors import ClusterError, ModelError, TrialError
 from autosync.search.protocol import Proposal, run_search
 from autosync.search.registry import make_searcher
-from autosync.search.searcher import Asked
+from autosync.search.searcher import SearcherArguments
 from autosync.spec import (
     AllReduce,
     ClusterSpec,
@@ -30,14 +29,15 @@ from autosync.spec import (
     TimingProtocol,
     VariableStrategy,
 )
+from autosync.zoo import build_task
 from search_spaces.default import SPACE
 from tests import cases
 from tests.contracts.processes import children, interrupted, is_alive, kill_once_it_lives, left_of, places_held
 from tests.search.laws import rough_simulator
 from trials.clock import Clock, FakeClock, WallClock
 from trials.cluster.discovery import cluster_from_ray_nodes, local_cluster
-from trials.fleet.here import LocalBackend
 from trials.fleet.lanes import Backend
+from trials.fleet.local_backend import LocalBackend
 from trials.fleet.on_ray import Launch, RayBackend, RaySettings
 from trials.trial import CLEAR_STEPS, TrialRequest
 from trials.workers.local_ray import RayStart, cpus_per_worker, start_ray
@@ -47,11 +47,11 @@ WORKERS = 2
 SHORT = TimingProtocol(warmup_steps=1, timed_steps=3)
 ENDLESS = TimingProtocol(warmup_steps=0, timed_steps=10**7, time_limit_seconds=1e6)
 TRIALS_A_CONNECTION = 2
-"""Trials on one connection, so few that they go on over one connection after another."""
+"""Trials a connection, set so low that trials use one connection after another."""
 
 
 def brisk() -> FakeClock:
-    """A made-up clock on which no trial of this file comes near its time limit."""
+    """A fake clock on which no trial of this file comes near its time limit."""
     return FakeClock(base_seconds=1e-6)
 
 
@@ -71,25 +71,25 @@ def on_ray(
     cluster: ClusterSpec,
     model: str = "mlp",
     clock: Clock | None = None,
-    import_paths: tuple[str, ...] = (),
+    import_places: tuple[str, ...] = (),
     probe: bool = False,
     profile: DeviceProfile | None = None,
 ) -> RayBackend:
-    return RayBackend(launched(cluster, model, clock, import_paths, probe, profile))
+    return RayBackend(launched(cluster, model, clock, import_places, probe, profile))
 
 
 def launched(
     cluster: ClusterSpec,
     model: str = "mlp",
     clock: Clock | None = None,
-    import_paths: tuple[str, ...] = (),
+    import_places: tuple[str, ...] = (),
     probe: bool = False,
     profile: DeviceProfile | None = None,
 ) -> Launch:
     workers = SetSettings(
         cpus_per_worker(cluster),
         answer_seconds=3.0,
-        import_paths=import_paths,
+        import_places=import_places,
         exclusive=False,
         trials_a_connection=TRIALS_A_CONNECTION,
         profile=profile,
@@ -114,7 +114,7 @@ def backend(request: pytest.FixtureRequest) -> Backend:
 
 @pytest.fixture(scope="module")
 def set_of_workers(ray_cluster: ClusterSpec) -> Iterator[RayBackend]:
-    """The one back end on Ray that most tests share, those that end its workers too: it must not matter."""
+    """The back end on Ray that most tests share, including tests that end its workers, which must not matter."""
     made = on_ray(ray_cluster)
     yield made
     made.close()
@@ -130,7 +130,7 @@ def assert_it_still_works(backend: Backend) -> None:
 
 
 class TestContract:
-    """`backend` is each implementation in turn."""
+    """Tests of every implementation; `backend` is each of them in turn."""
 
     def test_one_request_gives_its_record(self, backend: Backend) -> None:
         request = wanted(backend)
@@ -185,7 +185,7 @@ def test_closing_a_local_backend_twice_is_fine_and_it_never_had_a_process() -> N
 
 
 class TestRay:
-    """What only processes can show."""
+    """Tests that need separate processes."""
 
     @pytest.mark.thorough
     def test_closing_in_mid_trial_ends_the_trial_and_every_process(self, ray_cluster: ClusterSpec) -> None:
@@ -226,6 +226,7 @@ class TestRay:
     def test_a_process_killed_in_mid_trial_is_named_and_the_next_trial_runs_on_new_ones(
         self, set_of_workers: RayBackend, role: str, told: str
     ) -> None:
+        assert set_of_workers.name.startswith("autosync-mlp-")  # for the dashboard
         record, pids = interrupted(set_of_workers, role, signal.SIGKILL, wanted(set_of_workers, protocol=ENDLESS))
         assert (record.outcome, record.reason[: len(told)]) == ("lost", told)
         assert record.total_seconds > 0
@@ -270,9 +271,9 @@ class TestRay:
         assert left_of(pids) == set()
         assert_it_still_works(set_of_workers)
 
-    @pytest.mark.thorough  # of those that die, another is named in mid trial
+    @pytest.mark.thorough  # the reason may name another process that died
     def test_a_worker_that_is_dead_when_the_client_connects_anew_is_named(self, set_of_workers: RayBackend) -> None:
-        for trials in (0, TRIALS_A_CONNECTION):  # the first loss makes a new set, which has run none
+        for trials in (0, TRIALS_A_CONNECTION):  # after the first loss a new set starts, which has run no trial
             for _ in range(trials):
                 assert_it_still_works(set_of_workers)
             os.kill(set_of_workers.pids()["worker-1"], signal.SIGKILL)
@@ -310,7 +311,7 @@ class TestRay:
         assert left_of(pids) == set()
         assert_it_still_works(set_of_workers)
 
-    @pytest.mark.thorough  # as the function that raises
+    @pytest.mark.thorough  # like the function that raises
     def test_an_unknown_model_is_an_error_with_the_names_there_are(self, ray_cluster: ClusterSpec) -> None:
         before = places_held()
         with pytest.raises(ModelError, match=r"No model is called 'nosuch'. Known: bert, bert-base,"):
@@ -341,41 +342,43 @@ class TestRay:
     ) -> None:
         (tmp_path / "raising_on_ray.py").write_text("def make():\n    raise RuntimeError('no data today')\n")
         with pytest.raises(ModelError, match=r"'raising_on_ray:make'.* failed: RuntimeError: no data today"):
-            on_ray(ray_cluster, "raising_on_ray:make", import_paths=(str(tmp_path),))
+            on_ray(ray_cluster, "raising_on_ray:make", import_places=(str(tmp_path),))
 
-    @pytest.mark.thorough  # commands that capture in a process of their own are told in the same words
+    @pytest.mark.thorough  # commands that capture in a subprocess get the same message
     def test_a_model_function_that_does_not_end_is_an_error_once_its_time_is_over(
         self, ray_cluster: ClusterSpec, tmp_path: Path
     ) -> None:
         before = places_held()
         (tmp_path / "endless_on_ray.py").write_text("import time\n\ndef make():\n    time.sleep(1e6)\n")
         workers = SetSettings(
-            cpus_per_worker(ray_cluster), import_paths=(str(tmp_path),), exclusive=False, capture_seconds=1.0
+            cpus_per_worker(ray_cluster), import_places=(str(tmp_path),), exclusive=False, capture_seconds=1.0
         )
         with pytest.raises(
-            ModelError, match=r"'endless_on_ray:make' must take no longer than 1 s, but it was not done"
+            ModelError, match=r"'endless_on_ray:make' must take no longer than 1 s, but was not finished"
         ):
             RayBackend(Launch("endless_on_ray:make", ray_cluster, RaySettings(workers)))
         assert places_held() == before
 
 
 def collective(backend: Backend, protocol: TimingProtocol = SHORT) -> TrialRequest:
-    """Everything all-reduced by one of TensorFlow's collectives."""
+    """All variables in one bucket, all-reduced by TensorFlow's collective."""
     replicas = tuple(map(str, backend.cluster.replica_devices))
     shards = (AllReduce(0, "collective"),)
-    variables = tuple(VariableStrategy(each.name, shards) for each in backend.model.variables)
+    variables = tuple(VariableStrategy(variable.name, shards) for variable in backend.model.variables)
     return TrialRequest(Strategy(replicas, variables), protocol, label="collective")
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("searcher", ["evolution", "guided"])
 def test_a_search_is_the_same_on_every_backend_with_a_made_up_clock(searcher: str, set_of_workers: RayBackend) -> None:
-    """Strategies, step times to the last bit, losses: nothing depends on what ran the trials, or before them."""
+    """Strategies, step times to the last bit and losses depend neither on the back end nor on earlier trials."""
     local = in_this_process()
     theirs = set_of_workers.model.digest, set_of_workers.cluster.digest
-    assert (local.model.digest, local.cluster.digest) == theirs  # each has profiled its step for itself
-    here, there = (searched(searcher, each) for each in (local, set_of_workers))
-    ours, theirs = ([(each.label, each.strategy.digest, each.step_seconds) for each in part] for part in (here, there))
+    assert (local.model.digest, local.cluster.digest) == theirs  # each back end has profiled its own step
+    here, there = (searched(searcher, backend) for backend in (local, set_of_workers))
+    ours, theirs = (
+        [(record.label, record.strategy.digest, record.step_seconds) for record in part] for part in (here, there)
+    )
     assert ours == theirs
     assert [record.outcome for record in here] == ["ok"] * len(here)
     assert [record.final_loss for record in here] == pytest.approx([record.final_loss for record in there], rel=1e-4)
@@ -391,4 +394,6 @@ def searched(searcher: str, backend: Backend) -> list[RuntimeRecord]:
     def evaluate(proposal: Proposal) -> RuntimeRecord:
         return backend.run(TrialRequest(proposal.strategy, SHORT, purpose=proposal.purpose, label=proposal.label))
 
-    return run_search(make_searcher(searcher, Asked(space, baselines, 1, rough_simulator)), evaluate, trials=10)
+    return run_search(
+        make_searcher(searcher, SearcherArguments(space, baselines, 1, rough_simulator)), evaluate, trials=10
+    )

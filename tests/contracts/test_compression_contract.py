@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from autosync.engine.step.realize import Step
-from autosync.engine.sync.memory import ErrorFeedback
+from autosync.engine.tensorflow.step.synchronous import SynchronousStep
+from autosync.engine.tensorflow.sync.memory import ErrorFeedback
 from autosync.spec import ClusterSpec
 from tests.cases import local_cluster, star_cluster
 from tests.contracts.compressed_training import Run, compressed_reference
@@ -17,9 +17,9 @@ from tests.cover import crossed
 BOUND = 1e-5
 """Largest max|a - b| / max|b| of any variable at the end of a run in float32.
 
-Top-k keeps rounding errors as they are, unless one decides which element is the k-th largest. PowerSGD's error feedback
-lets them grow, rank 1 fastest: a hundredfold in twenty steps, as often as what was unsent makes another direction the
-largest. So that it is compared over eight steps in float32, and over twenty in float64.
+Top-k does not amplify rounding errors, unless one decides which element is the k-th largest. PowerSGD's error feedback
+amplifies them, rank 1 fastest: a hundredfold in twenty steps, each time that the unsent rest makes another direction
+the largest. PowerSGD is therefore compared over eight steps in float32, and over twenty steps in float64.
 """
 EXACT = 1e-10
 """The same in float64."""
@@ -28,8 +28,8 @@ ONE, THREE = local_cluster(1), local_cluster(3)
 CLUSTERS = {"three": THREE, "two by two": star_cluster(nodes=2, workers=2)}
 
 
-def _started(way: str, run: Run, cluster: ClusterSpec) -> tuple[Step, Reference]:
-    """A strategy at its start, and where it must end."""
+def _started(way: str, run: Run, cluster: ClusterSpec) -> tuple[SynchronousStep, Reference]:
+    """A strategy at its start, and the values at which it must end."""
     session = session_on(run.task, run.optimizer, cluster)
     strategy = COMPRESSED[way](session.model, cluster)
     return session.realize(strategy), compressed_reference(run, session.model, strategy)
@@ -41,7 +41,7 @@ def _started(way: str, run: Run, cluster: ClusterSpec) -> tuple[Step, Reference]
 @pytest.mark.parametrize(("way", "cluster"), crossed(COMPRESSED, CLUSTERS))
 def test_twenty_steps_train_like_the_algorithm_in_numpy(way, cluster, tally):
     run = Run("double", "momentum" if cluster == "three" else "SGD")
-    parity = trained_alike(*_started(way, run, CLUSTERS[cluster]), BOUND)  # the bound of the losses, which are float32
+    parity = trained_alike(*_started(way, run, CLUSTERS[cluster]), BOUND)  # the bound for the losses, which are float32
     assert parity.worst_error <= EXACT
     tally(f"{way.split(',')[0]} (float64)", parity.worst_error)
 
@@ -83,7 +83,9 @@ def test_a_run_goes_on_from_a_saved_state_as_if_never_stopped(way):
 
 @pytest.mark.parametrize("way", ["top-k, var, tree", "PowerSGD, servers"])
 def test_the_contract_refuses_to_forget_what_was_not_sent(way, monkeypatch):
-    added = ErrorFeedback.added
-    monkeypatch.setattr(ErrorFeedback, "added", lambda self, gradients: added(self, gradients) and list(gradients))
+    add_unsent = ErrorFeedback.add_unsent
+    monkeypatch.setattr(
+        ErrorFeedback, "add_unsent", lambda self, gradients: add_unsent(self, gradients) and list(gradients)
+    )
     with pytest.raises(AssertionError, match=r"Loss 2 is .*, but in one process"):
         trained_alike(*_started(way, Run("dense", "SGD", steps=4), THREE), BOUND)

@@ -1,6 +1,6 @@
-"""The contract of cut-offs: who is late leaves no trace, and it makes no difference how it came out who that is.
+"""The contract of cut-offs: late replicas leave no trace, and it makes no difference how they are determined.
 
-No pass is late by chance here: where it is found out, late ones wait to be let go; where it is known, passes are drawn.
+No pass is late by chance here: without pacing, late replicas wait for a signal; with pacing, pass lengths are drawn.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from autosync.engine.placement import Placement
-from autosync.engine.step.controlled import ControlledStep
-from autosync.engine.step.decided import DecidedStep
-from autosync.engine.step.first import FirstStep
-from autosync.engine.step.realize import Session, Step
-from autosync.engine.step.step_state import StepState
-from autosync.engine.step.timetable import Timetable
+from autosync.engine.core.control_loop import ControlLoop
+from autosync.engine.core.step_state import StepState
+from autosync.engine.core.timetable import Timetable
+from autosync.engine.tensorflow.placement import Placement
+from autosync.engine.tensorflow.step.decided import DecidedStep
+from autosync.engine.tensorflow.step.k_sync import KSyncStep
+from autosync.engine.tensorflow.step.session import TensorFlowSession
+from autosync.engine.tensorflow.step.synchronous import SynchronousStep
 from autosync.errors import SpecError
 from autosync.spec import CutOff, Decision, Discipline, ModelProfile, Pace, Spread, Strategy
 from tests.cases import local_cluster
@@ -40,11 +41,11 @@ WAYS = (
 )
 MASKS = ((0, 1, 3), (1, 2, 3), (2, 3), (0, 1, 2, 3))
 EXACT = 1e-7
-"""Largest max|a - b| / max|b| of any variable at the end of a run in float64; what each counts is a float32."""
+"""Largest max|a - b| / max|b| of any variable at the end of a run in float64. The weights of replicas are float32."""
 
 
 class Script:
-    """Lets in each step the replicas of its mask come at once, and the others once they are let go."""
+    """Lets the replicas in a step's mask arrive at once, and all other replicas after a signal."""
 
     def __init__(self, masks: Sequence[Sequence[int]]) -> None:
         self._masks = masks
@@ -58,44 +59,44 @@ class Script:
         self._over[step].set()
 
 
-def strategy_of(session: Session, way: str, waits: CutOff | None) -> Strategy:
+def strategy_of(session: TensorFlowSession, way: str, waits: CutOff | None) -> Strategy:
     strategy = (ALONE | COMPRESSED)[way](session.model, session.cluster)
     return strategy if waits is None else replace(strategy, discipline=Discipline(waits=waits))
 
 
-def plain(task: str, optimizer: str, way: str) -> Step:
+def plain(task: str, optimizer: str, way: str) -> SynchronousStep:
     session = session_on(task, optimizer, FOUR)
     step = session.realize(strategy_of(session, way, None))
-    assert isinstance(step, Step)
+    assert isinstance(step, SynchronousStep)
     return step
 
 
-def found(task: str, optimizer: str, way: str, masks: Sequence[Sequence[int]] = ()) -> FirstStep:
-    """A step that finds out who is late; `masks` say who is not."""
+def found(task: str, optimizer: str, way: str, masks: Sequence[Sequence[int]] = ()) -> KSyncStep:
+    """A step that measures which replicas are late; `masks` name the replicas that are in time."""
     session = session_on(task, optimizer, FOUR)
     step = session.realize(strategy_of(session, way, CutOff(3)))
-    assert isinstance(step, ControlledStep)
-    assert isinstance(step.step, FirstStep)
+    assert isinstance(step, ControlLoop)
+    assert isinstance(step.step, KSyncStep)
     if masks:
         step.step._pause = Script(masks)
     return step.step
 
 
-def known(task: str, optimizer: str, way: str, waits: CutOff) -> ControlledStep:
-    """A step whose passes take 4 ms or so, of which it is known how long each takes."""
+def known(task: str, optimizer: str, way: str, waits: CutOff) -> ControlLoop:
+    """A step with paced passes of about 4 ms, whose lengths are known in advance."""
     captured = captured_task(task, optimizer)
-    ready = {each.name: 1.0 for each in captured.spec.variables}
+    ready = {variable.name: 1.0 for variable in captured.spec.variables}
     captured = replace(captured, spec=replace(captured.spec, profile=ModelProfile(0.001, 0.001, ready)))
     cluster = paced_like(FOUR, Pace(1.0, 0.002, "held", Spread(0.5)))
-    session = Session(captured, cluster, Placement.in_one_process(cluster))
+    session = TensorFlowSession(captured, cluster, Placement.in_one_process(cluster))
     step = session.realize(strategy_of(session, way, waits))
-    assert isinstance(step, ControlledStep)
+    assert isinstance(step, ControlLoop)
     assert isinstance(step.step, DecidedStep)
     return step
 
 
-def take(step: FirstStep, number: int, batches: Sequence[Any], count: int) -> tuple[int, ...]:
-    """Take a step; the replicas that counted."""
+def take(step: KSyncStep, number: int, batches: Sequence[Any], count: int) -> tuple[int, ...]:
+    """Take a step; return the replicas that counted."""
     report = step.take(number, Decision(first=count), batches)
     if isinstance(step._pause, Script):
         step._pause.let_go(number)
@@ -122,7 +123,7 @@ class TestWaitingForAll:
         expected = plain("table", optimizer, way)
         seen, drawn = found("table", optimizer, way), known("table", optimizer, way, CutOff(4))
         for number, batches in enumerate(reference("table", optimizer, 4).batches):
-            loss = pytest.approx(expected.on(batches), rel=1e-6)  # its four terms are added in any order
+            loss = pytest.approx(expected.on(batches), rel=1e-6)  # the four terms of a loss are added in any order
             assert seen.take(number, Decision(first=4), batches).loss == loss
             assert drawn.on(batches) == loss
         assert_same(seen, expected)
@@ -155,7 +156,7 @@ class TestWhoIsLate:
         for batches in reference(task, optimizer, 4).batches:
             step.on(batches)
             assert step.report is not None
-            mask = tuple(replica for replica, each in enumerate(step.report.arrivals) if each is not None)
+            mask = tuple(replica for replica, arrival in enumerate(step.report.arrivals) if arrival is not None)
             expected.on(batches, weights_of(mask))
             masks.add(mask)
         assert_same(step, expected)
@@ -170,31 +171,31 @@ class TestWhoIsLate:
             take(step, number, batches, len(mask))
             expected.on(batches, weights_of(mask))
         assert_same(step, expected)
-        for one, other in zip(step.state().synchronizer_state, expected.state().synchronizer_state, strict=True):
-            assert one.tobytes() == other.tobytes()
+        for actual, wanted in zip(step.state().synchronizer_state, expected.state().synchronizer_state, strict=True):
+            assert actual.tobytes() == wanted.tobytes()
         step.close()
 
     @pytest.mark.parametrize("way", ["one server", "two rings"])
     def test_does_no_harm_with_what_is_no_number(self, way: str) -> None:
-        """Nor leaves a trace in what a replica keeps for itself, which is an average of what it has seen."""
+        """A late pass leaves no trace in a replica's own state either, which is an average of its batches."""
         steps = [found("normalized", "momentum", way, MASKS) for _ in range(2)]
         steps += [known("normalized", "momentum", way, CutOff(3, "stop")).step for _ in range(2)]
         (batches, *_) = _batches("normalized", 1)
         for step, poisoned in zip(steps, (False, True, False, True), strict=True):
-            late = 2 if isinstance(step, FirstStep) else _slowest(step)
-            given = [list(each) for each in batches]
+            late = 2 if isinstance(step, KSyncStep) else _slowest(step)
+            given = [list(batch) for batch in batches]
             if poisoned:
                 given[late] = [
-                    each * np.nan if each.dtype.is_floating else each for each in map(tf.constant, given[late])
+                    tensor * np.nan if tensor.dtype.is_floating else tensor for tensor in map(tf.constant, given[late])
                 ]
             before = step.state()
             report = step.take(0, Decision(first=3), given)
-            if isinstance(step._pause if isinstance(step, FirstStep) else None, Script):
+            if isinstance(step._pause if isinstance(step, KSyncStep) else None, Script):
                 step._pause.let_go(0)
             assert report.arrivals[late] is None
             after: StepState = step.state()
             assert np.isfinite(report.loss)
-            assert all(np.isfinite(each).all() for each in after.values.values())
+            assert all(np.isfinite(value).all() for value in after.values.values())
             for number, (old, new) in enumerate(zip(before.replica_state, after.replica_state, strict=True)):
                 changed = [a.tobytes() != b.tobytes() for a, b in zip(old, new, strict=True)]
                 assert any(changed) == (number != late)
@@ -247,7 +248,7 @@ class TestWhoIsLate:
         expected.on(batches, weights)
         for step in steps:
             report = step.take(0, Decision(first=3), batches, weights)
-            assert [each is None for each in report.arrivals] == [False, True, False, True]
+            assert [arrival is None for arrival in report.arrivals] == [False, True, False, True]
             assert_same(step, expected)
             step.close()
 
@@ -262,16 +263,18 @@ def test_twenty_steps_train_like_the_algorithm_in_numpy(way: str, optimizer: str
     for number, (mask, given) in enumerate(zip(masks, batches, strict=True)):
         assert take(step, number, given, len(mask)) == mask
     task, _, gradients_of = backward("double")
-    values = {each.path: np.array(each.numpy()) for each in task.model.trainable_variables}
-    speeds = {name: np.zeros_like(each) for name, each in values.items()}
+    values = {variable.path: np.array(variable.numpy()) for variable in task.model.trainable_variables}
+    speeds = {name: np.zeros_like(value) for name, value in values.items()}
     for mask, given in zip(masks, batches, strict=True):
-        at = [tf.constant(each) for each in values.values()]
-        gradients = [[each.numpy() for each in gradients_of(at, given[replica])[1]] for replica in mask]
-        for name, mean in zip(values, (np.mean(each, axis=0) for each in zip(*gradients, strict=True)), strict=True):
+        at = [tf.constant(value) for value in values.values()]
+        gradients = [[gradient.numpy() for gradient in gradients_of(at, given[replica])[1]] for replica in mask]
+        for name, mean in zip(
+            values, (np.mean(of_variable, axis=0) for of_variable in zip(*gradients, strict=True)), strict=True
+        ):
             speeds[name] = MOMENTUM[optimizer] * speeds[name] - LEARNING_RATE * mean
             values[name] = values[name] + speeds[name]
     reached = step.values()
-    error = max(float(np.abs(reached[name] - each).max() / np.abs(each).max()) for name, each in values.items())
+    error = max(float(np.abs(reached[name] - value).max() / np.abs(value).max()) for name, value in values.items())
     assert error <= EXACT
     tally("cut-off (float64)", error)
     step.close()
@@ -284,14 +287,14 @@ class TestGoingOn:
         for number in range(10):
             whole()
             assert whole.report is not None
-            masks.append([each is None for each in whole.report.arrivals])
+            masks.append([arrival is None for arrival in whole.report.arrivals])
             if number < 4:
                 first()
         second.load(first.state())
         for number in range(4, 10):
             second()
             assert second.report is not None
-            assert [each is None for each in second.report.arrivals] == masks[number]
+            assert [arrival is None for arrival in second.report.arrivals] == masks[number]
         assert_same(second, whole)
 
     def test_a_run_that_finds_out_goes_on_from_a_saved_state(self) -> None:
@@ -305,14 +308,14 @@ class TestGoingOn:
 
 
 class TestTimetable:
-    """Three replicas; a step takes as long as the last pass that it waits for, and half a second more."""
+    """Three replicas. A step takes as long as the last pass that it waits for, plus half a second."""
 
     def masks(self, stops: bool, passes: Sequence[Sequence[float]], first: int = 2) -> list[tuple[float | None, ...]]:
         now = [100.0]
         timetable = Timetable([None] * 3, stops, lambda: now[0])
         told = []
-        for each in passes:
-            ends = timetable.begin(np.array(each), [8] * 3, [True] * 3, first)
+        for pass_ in passes:
+            ends = timetable.begin(np.array(pass_), [8] * 3, [True] * 3, first)
             told.append(ends.arrivals)
             waited = max(end for end in ends.arrivals if end is not None)
             assert (ends.delays + ends.waited).max() == pytest.approx(waited)
@@ -325,14 +328,14 @@ class TestTimetable:
 
     def test_one_that_finishes_begins_its_next_pass_then(self) -> None:
         told = self.masks(False, [(1, 2, 4), (1, 9, 2), (1, 1, 1)])
-        # The third is free 1.5 s after the second step has begun; then the second one is late, 9 s from there.
+        # The third replica is free 1.5 s after the second step has begun. Then the second replica is late, for 9 s.
         assert told[:2] == [(1, 2, None), (1, None, 3.5)]
         assert told[2] == (1, None, 1)
 
     def test_one_that_is_late_for_several_steps_begins_none_of_them(self) -> None:
         told = self.masks(False, [(1, 1, 5), (1, 1, 99), (1, 1, 99), (2, 2, 2), (9, 9, 1)])
-        # It ends 5 s after the beginning, in the fourth step; that it would have begun longer ones counts nothing.
-        assert [each[2] for each in told[:3]] == [None] * 3
+        # Its pass ends 5 s after the beginning, in the fourth step. Longer passes that it has not begun do not matter.
+        assert [report[2] for report in told[:3]] == [None] * 3
         assert told[3] == (2, 2, None)
         assert told[4] == (9, None, 1)
 
@@ -347,24 +350,24 @@ class TestTimetable:
 
 def test_what_cannot_be_is_refused_in_a_sentence() -> None:
     session = session_on("dense", "SGD", FOUR)
-    with pytest.raises(SpecError, match="A pass cannot be stopped on its way but on paced nodes"):
+    with pytest.raises(SpecError, match="Only passes on paced nodes can be stopped"):
         session.realize(strategy_of(session, "two rings", CutOff(3, "stop")))
     with pytest.raises(SpecError, match="A step waits for at most all 4 replicas, not for the first 5"):
         session.realize(strategy_of(session, "two rings", CutOff(5)))
     scaled = session_on("dense", "scaled", FOUR)
-    with pytest.raises(SpecError, match="Loss scaling moves with every step of all replicas"):
+    with pytest.raises(SpecError, match="Loss scaling needs steps that wait for all replicas"):
         scaled.realize(strategy_of(scaled, "two rings", CutOff(3)))
 
 
 def _batches(task: str, steps: int) -> list[list[tuple[Any, ...]]]:
-    """What each of four replicas is given in so many steps."""
+    """The batches of four replicas in `count` steps."""
     _, make, _ = backward(task)
     return [[tuple(make(tf.constant([step, replica], tf.int32))) for replica in range(4)] for step in range(steps)]
 
 
-def _taken_and_settled(step: FirstStep) -> None:
+def _taken_and_settled(step: KSyncStep) -> None:
     step.take(0, Decision(first=3), _batches("dense", 1)[0])
-    step.settle()  # the others may have been enough
+    step.settle()  # the other replicas may have been enough
 
 
 def _slowest(step: Any) -> int:

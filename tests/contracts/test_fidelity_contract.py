@@ -1,4 +1,4 @@
-"""The contract of fidelities: how much top-k keeps is told at run time, and changes no bit of what it would be."""
+"""The contract of fidelities: the ratio of top-k is an input at run time, and gives the bits of a fixed ratio."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from autosync.engine.step.controlled import ControlledStep
-from autosync.engine.step.decided import DecidedStep
-from autosync.engine.step.first import FirstStep
-from autosync.engine.step.realize import Step
+from autosync.engine.core.control_loop import ControlLoop
+from autosync.engine.tensorflow.step.decided import DecidedStep
+from autosync.engine.tensorflow.step.k_sync import KSyncStep
+from autosync.engine.tensorflow.step.synchronous import SynchronousStep
 from autosync.errors import SpecError
 from autosync.spec import (
     PLACED_ALGORITHMS,
@@ -27,7 +27,7 @@ from autosync.spec import (
     Strategy,
     Synchronizer,
     TopK,
-    Transport,
+    TopKTransport,
     VariableStrategy,
 )
 from tests.cases import local_cluster
@@ -47,20 +47,20 @@ WAYS: dict[str, Synchronizer] = {
 def strategy_of(way: str, ratio: float, discipline: Discipline = PLAIN) -> Strategy:
     session = session_on("dense", "momentum", FOUR)
     shard = replace(WAYS[way], compressor=replace(WAYS[way].compressor, ratio=ratio))  # type: ignore[type-var]
-    variables = tuple(VariableStrategy(each.name, (shard,)) for each in session.model.variables)
+    variables = tuple(VariableStrategy(variable.name, (shard,)) for variable in session.model.variables)
     return Strategy(tuple(map(str, FOUR.replica_devices)), variables, discipline)
 
 
-def fixed(way: str, ratio: float) -> Step:
+def fixed(way: str, ratio: float) -> SynchronousStep:
     step = session_on("dense", "momentum", FOUR).realize(strategy_of(way, ratio))
-    assert isinstance(step, Step)
+    assert isinstance(step, SynchronousStep)
     return step
 
 
 def told(way: str, ratios: tuple[float, ...] = RATIOS) -> DecidedStep:
     discipline = Discipline(fidelity=Fidelity(ratios, 1))
     step = session_on("dense", "momentum", FOUR).realize(strategy_of(way, 0.5, discipline))
-    assert isinstance(step, ControlledStep)
+    assert isinstance(step, ControlLoop)
     assert isinstance(step.step, DecidedStep)
     return step.step
 
@@ -107,7 +107,7 @@ class TestToldAtRunTime:
     def test_with_a_ratio_of_1_a_server_trains_plainly_to_the_bit(self) -> None:
         session = session_on("dense", "momentum", FOUR)
         variables = tuple(
-            VariableStrategy(each.name, (ParameterServer("node0/cpu:1"),)) for each in session.model.variables
+            VariableStrategy(variable.name, (ParameterServer("node0/cpu:1"),)) for variable in session.model.variables
         )
         plain = session.realize(Strategy(tuple(map(str, FOUR.replica_devices)), variables))
         step = told("own, a server", (0.1, 1.0))
@@ -126,8 +126,8 @@ class TestToldAtRunTime:
             replace(
                 shaped,
                 variables=tuple(
-                    replace(each, shards=tuple(replace(shard, compressor=None) for shard in each.shards))
-                    for each in shaped.variables
+                    replace(variable, shards=tuple(replace(shard, compressor=None) for shard in variable.shards))
+                    for variable in shaped.variables
                 ),
             )
         )
@@ -146,8 +146,8 @@ class TestToldAtRunTime:
     def test_it_is_told_where_it_is_found_out_who_is_late(self) -> None:
         discipline = Discipline(waits=CutOff(4), fidelity=Fidelity(RATIOS, 2))
         step = session_on("dense", "momentum", FOUR).realize(strategy_of("star, ring", 0.5, discipline))
-        assert isinstance(step, ControlledStep)
-        assert isinstance(step.step, FirstStep)
+        assert isinstance(step, ControlLoop)
+        assert isinstance(step.step, KSyncStep)
         expected = told("star, ring")
         for number, given in enumerate(batches()):
             step.on(given)
@@ -162,18 +162,20 @@ class TestWatching:
         step, (given, *_) = told(way), batches()
         report = step.take(0, Decision(ratio=1, watches=True), given)
         task, _, gradients_of = backward("dense")
-        values = [each.value for each in task.model.trainable_variables]
-        layout = [each.shards for each in (*step.placed.buckets, *step.placed.servers)]
-        names = [each.path for each in task.model.trainable_variables]
+        values = [variable.value for variable in task.model.trainable_variables]
+        layout = [holder.shards for holder in (*step.placed.buckets, *step.placed.servers)]
+        names = [variable.path for variable in task.model.trainable_variables]
         for replica, found in enumerate(report.energies):
-            gradient = dict(zip(names, (each.numpy() for each in gradients_of(values, given[replica])[1]), strict=True))
+            gradient = dict(
+                zip(names, (gradient.numpy() for gradient in gradients_of(values, given[replica])[1]), strict=True)
+            )
             squares = [
-                np.sort(np.concatenate([gradient[each.variable.name].reshape(-1) for each in shards]) ** 2)[::-1]
+                np.sort(np.concatenate([gradient[shard.variable.name].reshape(-1) for shard in shards]) ** 2)[::-1]
                 for shards in layout
             ]
-            whole = sum(float(each.sum()) for each in squares)
+            whole = sum(float(array.sum()) for array in squares)
             for ratio, share in zip(RATIOS, found, strict=True):
-                kept = sum(float(each[: TopK.count(ratio, len(each))].sum()) for each in squares)
+                kept = sum(float(array[: TopK.count(ratio, len(array))].sum()) for array in squares)
                 assert share == pytest.approx(kept / whole, rel=1e-5)
         assert len(report.energies) == 4
 
@@ -190,28 +192,33 @@ def test_a_warm_up_takes_the_ratios_in_turn_and_goes_on_after_a_saved_state() ->
     discipline = Discipline(fidelity=Fidelity(RATIOS, 2))
     whole, first, second = (session.realize(strategy_of("star, ring", 0.5, discipline)) for _ in range(3))
     given = [batches()[number % 4] for number in range(8)]
-    for each in given:
-        whole.on(each)
-    for each in given[:3]:
-        first.on(each)
+    for batch in given:
+        whole.on(batch)
+    for batch in given[:3]:
+        first.on(batch)
     second.load(first.state())
-    for each in given[3:]:
-        second.on(each)
+    for batch in given[3:]:
+        second.on(batch)
     assert_same(second, whole)
 
 
 def test_top_k_counts_like_its_ratio() -> None:
-    assert [TopK.count(each, 10) for each in (0.01, 0.1, 0.11, 1.0)] == [1, 1, 2, 10]
+    assert [TopK.count(ratio, 10) for ratio in (0.01, 0.1, 0.11, 1.0)] == [1, 1, 2, 10]
     assert TopK(0.3).kept(10) == 3
 
 
-TRANSPORTS = (Transport("own"), Transport("star", "ring"), Transport("var", "tree"), Transport("star", "rabenseifner"))
+TRANSPORTS = (
+    TopKTransport("own"),
+    TopKTransport("star", "ring"),
+    TopKTransport("var", "tree"),
+    TopKTransport("star", "rabenseifner"),
+)
 
 
-def switching(discipline: Discipline, optimizer: str = "momentum") -> ControlledStep:
+def switching(discipline: Discipline, optimizer: str = "momentum") -> ControlLoop:
     session = session_on("dense", optimizer, FOUR)
     step = session.realize(strategy_of("own, all-gathered", 0.1, discipline))
-    assert isinstance(step, ControlledStep)
+    assert isinstance(step, ControlLoop)
     return step
 
 
@@ -227,14 +234,14 @@ class TestTransports:
         shard = AllReduce(0, transport.algorithm, TopK(0.5, transport.indices))
         fixed_strategy = replace(
             strategy_of("own, all-gathered", 0.1, Discipline(fidelity=plain)),
-            variables=tuple(VariableStrategy(each.name, (shard,)) for each in session.model.variables),
+            variables=tuple(VariableStrategy(variable.name, (shard,)) for variable in session.model.variables),
         )
         fixed_step = session.realize(fixed_strategy)
-        assert isinstance(fixed_step, ControlledStep)
-        for step, each in enumerate(batches()):
-            several.take(step, Decision(ratio=0, transport=number), each)
-            alone.take(step, Decision(ratio=0, transport=0), each)
-            fixed_step.step.take(step, Decision(ratio=0), each)
+        assert isinstance(fixed_step, ControlLoop)
+        for step, batch in enumerate(batches()):
+            several.take(step, Decision(ratio=0, transport=number), batch)
+            alone.take(step, Decision(ratio=0, transport=0), batch)
+            fixed_step.step.take(step, Decision(ratio=0), batch)
         for replica in range(4):
             for name, value in fixed_step.values(replica).items():
                 assert (
@@ -242,18 +249,18 @@ class TestTransports:
                 )
 
     def test_what_was_not_sent_by_one_is_sent_by_the_next(self) -> None:
-        """With SGD what was applied, and what replicas still hold, add up to their gradients."""
+        """With SGD, the applied updates and the unsent rests of replicas add up to the gradients."""
         step = switching(Discipline(fidelity=Fidelity((0.1,), 1, transports=TRANSPORTS)), "SGD").step
         assert isinstance(step, DecidedStep)
         task, _, gradients_of = backward("dense")
-        paths = [each.path for each in task.model.trainable_variables]
+        paths = [variable.path for variable in task.model.trainable_variables]
         first, total = step.values(), dict.fromkeys(paths, 0.0)
-        for number, each in enumerate([*batches(), *batches()]):
+        for number, batch in enumerate([*batches(), *batches()]):
             now = step.values()
-            of_replicas = [gradients_of([tf.constant(now[path]) for path in paths], own)[1] for own in each]
+            of_replicas = [gradients_of([tf.constant(now[path]) for path in paths], own)[1] for own in batch]
             for path, *gradients in zip(paths, *of_replicas, strict=True):
                 total[path] = total[path] + sum(gradient.numpy() for gradient in gradients) / 4
-            step.take(number, Decision(ratio=0, transport=number % 4), each)
+            step.take(number, Decision(ratio=0, transport=number % 4), batch)
         memory = step.state().synchronizer_state[:4]
         order = [shard.variable.name for bucket in step.placed.buckets for shard in bucket.shards]
         applied = np.concatenate([np.ravel((first[path] - step.values()[path]) / 0.1) for path in order])
@@ -264,18 +271,18 @@ class TestTransports:
     def test_found_out_who_is_late_they_are_told_too(self) -> None:
         both = Discipline(waits=CutOff(4), fidelity=Fidelity((0.1,), 1, transports=TRANSPORTS))
         found, known = switching(both), switching(Discipline(fidelity=both.fidelity))
-        assert isinstance(found.step, FirstStep)
-        for number, each in enumerate(batches()):
+        assert isinstance(found.step, KSyncStep)
+        for number, batch in enumerate(batches()):
             decision = Decision(ratio=0, transport=number % 4)
-            found.step.take(number, replace(decision, first=4), each)
-            known.step.take(number, decision, each)
+            found.step.take(number, replace(decision, first=4), batch)
+            known.step.take(number, decision, batch)
         assert_same(found, known)
         found.close()
 
     def test_what_is_none_is_refused_in_a_sentence(self) -> None:
         with pytest.raises(SpecError, match="A transport's algorithm is one of ring, tree"):
-            Transport("star", "collective")
+            TopKTransport("star", "collective")
         with pytest.raises(SpecError, match="A transport's indices are own, star, var; 'all' is not"):
-            Transport("all")
+            TopKTransport("all")
         with pytest.raises(SpecError, match="A fidelity has 1 to 4 transports, not 0"):
             Fidelity((0.1,), 1, transports=())

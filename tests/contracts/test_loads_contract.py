@@ -1,4 +1,4 @@
-"""The contract of loads: who computes an example makes no difference, and no batch size is traced anew."""
+"""The contract of loads: it does not matter which replica computes an example, and a batch size needs no new trace."""
 
 from __future__ import annotations
 
@@ -11,18 +11,17 @@ import pytest
 import tensorflow as tf
 
 from autosync.baselines import BASELINES
-from autosync.engine.capture.captured import CapturedModel
-from autosync.engine.capture.capturing import capture
-from autosync.engine.placement import Placement
-from autosync.engine.step.controlled import ControlledStep
-from autosync.engine.step.dealing import dealt_out
-from autosync.engine.step.decided import DecidedStep
-from autosync.engine.step.first import FirstStep
-from autosync.engine.step.realize import Session
-from autosync.engine.training.training import weights
-from autosync.engine.zoo import build_task
+from autosync.engine.core.batch_split import split_examples, weights_by_examples
+from autosync.engine.core.control_loop import ControlLoop
+from autosync.engine.tensorflow.capture.captured import CapturedModel
+from autosync.engine.tensorflow.capture.capturing import capture
+from autosync.engine.tensorflow.placement import Placement
+from autosync.engine.tensorflow.step.decided import DecidedStep
+from autosync.engine.tensorflow.step.k_sync import KSyncStep
+from autosync.engine.tensorflow.step.session import TensorFlowSession
 from autosync.errors import SpecError
 from autosync.spec import CutOff, Decision, Discipline, Loads, ModelProfile, Pace
+from autosync.zoo import build_task
 from tests.cases import local_cluster
 from tests.contracts.parity import session_on
 from tests.contracts.test_pace_contract import paced_like
@@ -35,16 +34,16 @@ def captured() -> CapturedModel:
     return capture(build_task("teacher"))
 
 
-def session(paced: bool = False, replicas: int = 3) -> Session:
+def session(paced: bool = False, replicas: int = 3) -> TensorFlowSession:
     cluster, model = local_cluster(replicas), captured()
     if paced:
-        ready = {each.name: 1.0 for each in model.spec.variables}
+        ready = {variable.name: 1.0 for variable in model.spec.variables}
         model = replace(model, spec=replace(model.spec, profile=ModelProfile(0.001, 0.001, ready)))
         cluster = paced_like(cluster, Pace(1.0, 0.0, "held"))
-    return Session(model, cluster, Placement.in_one_process(cluster))
+    return TensorFlowSession(model, cluster, Placement.in_one_process(cluster))
 
 
-def stepping(discipline: Discipline, way: str = "all_reduce_25mb", on: Session | None = None) -> Any:
+def stepping(discipline: Discipline, way: str = "all_reduce_25mb", on: TensorFlowSession | None = None) -> Any:
     on = on or session()
     return on.realize(replace(BASELINES[way](on.model, on.cluster), discipline=discipline))
 
@@ -94,12 +93,14 @@ def test_other_sizes_in_each_step_are_not_traced_anew() -> None:
     for number, given in enumerate(batches(8)):
         shares = draw.dirichlet((2.0, 2.0, 2.0))
         step.take(number, Decision(loads=tuple(shares)), given)
-    assert step._function(Decision()).experimental_get_tracing_count() <= 2  # TensorFlow relaxes a shape at the second
+    assert (
+        step._function(Decision()).experimental_get_tracing_count() <= 2
+    )  # TensorFlow relaxes a shape at the second one
 
 
 def test_a_pass_takes_by_its_examples_where_it_is_paced() -> None:
     step = stepping(Discipline(loads=Loads((4.0, 1.0, 1.0))), on=session(paced=True))
-    assert isinstance(step, ControlledStep)
+    assert isinstance(step, ControlLoop)
     step()
     step.on(batches(1)[0])
     for taken in step.taken:
@@ -120,33 +121,34 @@ def test_found_out_who_is_late_the_examples_are_dealt_out_too() -> None:
 
 
 def test_one_that_is_dealt_no_example_takes_part_without_weight() -> None:
-    assert dealt_out(3, (0.8, 0.15, 0.05)) == [2, 1, 0]
-    assert weights((2, 1, 0)) == (2.0, 1.0, 0.0)
+    assert split_examples(3, (0.8, 0.15, 0.05)) == [2, 1, 0]
+    assert weights_by_examples((2, 1, 0)) == (2.0, 1.0, 0.0)
     dealt = stepping(Discipline(loads=Loads((16.0, 3.0, 1.0))))
     plain = stepping(Discipline())
     (given,) = batches(1)
-    few = [[each[:1] for each in batch] for batch in given]
+    few = [[array[:1] for array in batch] for batch in given]
     whole = [tf.concat(parts, 0) for parts in zip(*few, strict=True)]
     dealt.on(few)
     plain.on(
-        [[each[:2] for each in whole], [each[2:] for each in whole], [each[:1] for each in whole]], (2.0, 1.0, 0.0)
+        [[array[:2] for array in whole], [array[2:] for array in whole], [array[:1] for array in whole]],
+        (2.0, 1.0, 0.0),
     )
     assert_same(dealt, plain)
 
 
 @pytest.mark.parametrize("times", [0.5, 2.0, 3.0])
 def test_a_step_of_more_or_fewer_examples_is_that_of_their_mean(times: float) -> None:
-    """Drawn by itself, a step has the examples of so many of the batches that each replica draws, or their first."""
+    """A step on own batches uses the first examples of as many batches as each replica must draw."""
     parts = (2.0, 1.0, 1.0)
     step = stepping(Discipline(loads=Loads(parts, times=times)))
     draws, given = -(-int(48 * times * 0.5) // 16), batches(8)
-    sizes = dealt_out(int(48 * times), [each / 4 for each in parts])
+    sizes = split_examples(int(48 * times), [part / 4 for part in parts])
     drawn = [
-        [tf.concat([given[number][replica][each] for number in range(draws)], 0)[:size] for each in range(2)]
+        [tf.concat([given[number][replica][part] for number in range(draws)], 0)[:size] for part in range(2)]
         for replica, size in enumerate(sizes)
     ]
     alone = stepping(Discipline(), "parameter_server", session(replicas=1))
-    whole = [tf.concat([batch[each] for batch in drawn], 0) for each in range(2)]
+    whole = [tf.concat([batch[part] for batch in drawn], 0) for part in range(2)]
     assert step() == pytest.approx(alone.on([whole]), rel=1e-5)
     assert sum(step.report.examples) == 48 * times
     for name, value in step.values().items():
@@ -154,24 +156,24 @@ def test_a_step_of_more_or_fewer_examples_is_that_of_their_mean(times: float) ->
 
 
 def test_what_cannot_be_is_refused_in_a_sentence() -> None:
-    with pytest.raises(SpecError, match=r"steps have 2 times the examples, but batches that are given are as large as"):
+    with pytest.raises(SpecError, match=r"loads ask for 2 times the examples of a step, but you give batches of"):
         stepping(Discipline(loads=Loads((1.0, 1.0, 1.0), times=2.0))).on(batches(1)[0])
     with pytest.raises(SpecError, match=r"A step has 0\.015625 to 64 times the examples, not 0 times\."):
         Loads((1.0,), times=0)
-    with pytest.raises(SpecError, match=r"Loads are one for each of 3 replicas, not 2\."):
+    with pytest.raises(SpecError, match=r"Loads have a part for each of 3 replicas, not 2 parts\."):
         stepping(Discipline(loads=Loads((1.0, 2.0))))
     of_one_size = session_on("dense", "SGD", THREE)
-    with pytest.raises(SpecError, match="Loads give replicas batches of other sizes, and 'dense' takes those of one"):
+    with pytest.raises(SpecError, match="Loads give replicas batches of different sizes, but 'dense' takes only one"):
         stepping(Discipline(loads=Loads((1.0, 2.0, 3.0))), on=of_one_size)
 
 
 @pytest.mark.parametrize("paced", [False, True], ids=["found out", "paced"])
 def test_loads_that_follow_times_train_as_one_process_does(paced: bool) -> None:
     dealt = stepping(Discipline(loads=Loads((6.0, 2.0, 1.0), 0.05)), on=session(paced))
-    assert isinstance(dealt.step, DecidedStep if paced else FirstStep)
+    assert isinstance(dealt.step, DecidedStep if paced else KSyncStep)
     assert_trains_as_one_process(dealt)
     assert sum(dealt.report.examples) == 48
-    if paced:  # all passes take by their examples, so that equal loads take as long
+    if paced:  # a pass takes time by its examples, so equal loads take equally long
         assert dealt.report.examples == (16, 16, 16)
     dealt.close()
 

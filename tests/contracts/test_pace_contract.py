@@ -1,6 +1,6 @@
-"""The pace contract: a paced step does what an unpaced one does, held numbers are its bits, and draws are traced once.
+"""The pace contract: a paced step computes the same as an unpaced one, to the bit if held, and draws need one trace.
 
-Passes are a few milliseconds here: how well deadlines are kept is measured, not tested.
+Passes take a few milliseconds here. The lateness of releases is measured elsewhere, not tested.
 """
 
 from __future__ import annotations
@@ -13,14 +13,16 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from autosync.engine.placement import Placement
-from autosync.engine.step.ahead import STEPS_AHEAD
-from autosync.engine.step.paced import PacedStep
-from autosync.engine.step.realize import Session, Step
+from autosync.baselines.ddp import under_ddp
+from autosync.engine.tensorflow.placement import Placement
+from autosync.engine.tensorflow.step.prefetched_durations import STEPS_AHEAD
+from autosync.engine.tensorflow.step.session import TensorFlowSession
+from autosync.engine.tensorflow.step.synchronous import SynchronousStep
 from autosync.errors import SpecError
 from autosync.spec import (
     AllReduce,
     ClusterSpec,
+    DDPSettings,
     DeviceProfile,
     ModelProfile,
     Pace,
@@ -44,35 +46,22 @@ def paced_like(cluster: ClusterSpec, pace: Pace) -> ClusterSpec:
 
 
 @cache
-def paced_session(task: str, optimizer: str, numbers: str, cluster: ClusterSpec = FOUR_WORKERS) -> Session:
-    """A session in which passes take some 6 ms, and variables are ready one after the other."""
+def paced_session(task: str, optimizer: str, numbers: str, cluster: ClusterSpec = FOUR_WORKERS) -> TensorFlowSession:
+    """A session in which passes take about 6 ms, and variables become ready one after another."""
     captured = captured_task(task, optimizer)
     count = len(captured.spec.variables)
-    ready = {each.name: (each.ready_order + 1) / count for each in captured.spec.variables}
+    ready = {variable.name: (variable.ready_order + 1) / count for variable in captured.spec.variables}
     captured = replace(captured, spec=replace(captured.spec, profile=ModelProfile(0.001, 0.002, ready)))
     cluster = paced_like(cluster, Pace(1.0, 0.003, numbers, VARIED))
-    return Session(captured, cluster, Placement.in_one_process(cluster))
+    return TensorFlowSession(captured, cluster, Placement.in_one_process(cluster))
 
 
-def both(task: str, optimizer: str, way: str, numbers: str) -> tuple[PacedStep, Step]:
+def both(task: str, optimizer: str, way: str, numbers: str) -> tuple[SynchronousStep, SynchronousStep]:
     paced, plain = paced_session(task, optimizer, numbers), session_on(task, optimizer, FOUR_WORKERS)
-    steps = [each.realize(ALONE[way](each.model, each.cluster)) for each in (paced, plain)]
-    assert isinstance(steps[0], PacedStep)
-    assert isinstance(steps[1], Step)
+    steps = [run.realize(ALONE[way](run.model, run.cluster)) for run in (paced, plain)]
+    assert isinstance(steps[0], SynchronousStep)
+    assert isinstance(steps[1], SynchronousStep)
     return steps[0], steps[1]
-
-
-@pytest.mark.quick("one server, local copies", "servers, first axis cut", "two rings", "shards of both kinds")
-@pytest.mark.parametrize("way", ALONE)
-def test_held_numbers_are_to_the_bit_those_of_an_unpaced_step(way: str) -> None:
-    held, plain = both("table", "Adam", way, "held")
-    for _ in range(3):
-        assert held() == plain()
-    for replica in range(4):
-        expected = plain.values(replica)
-        assert {name: each.tobytes() for name, each in held.values(replica).items()} == {
-            name: each.tobytes() for name, each in expected.items()
-        }
 
 
 def test_held_numbers_are_those_of_given_batches_and_a_pass_takes_by_its_examples() -> None:
@@ -93,12 +82,12 @@ def test_what_a_pass_takes_is_drawn_anew_each_step_and_nothing_is_traced_again(n
     step.seed = 5
     for _ in range(6):
         step()
-    drawn = np.array([each.seconds for each in step.taken])
+    drawn = np.array([passes.seconds for passes in step.taken])
     assert drawn.shape == (6, 4)
     np.testing.assert_array_equal(drawn, [step._pacing.seconds(5, number) for number in range(6)])
     assert len(np.unique(drawn)) == drawn.size
-    assert step._own.experimental_get_tracing_count() == 1
-    late = np.array([each.late for each in step.taken])
+    assert step._own_batches.experimental_get_tracing_count() == 1
+    late = np.array([passes.late for passes in step.taken])
     assert late.shape == (6, 4, len(step._pacing.releases))
     assert (late >= 0).all()
 
@@ -118,30 +107,33 @@ def test_passes_are_drawn_for_steps_ahead_and_anew_whenever_another_step_comes_n
     expected.append(step._pacing.seconds(7, len(step.taken)))
     step.on(reference("dense", "SGD", 4).batches[0])
     goes_on(2)
-    np.testing.assert_array_equal([each.seconds for each in step.taken], expected)
-    assert step._own.experimental_get_tracing_count() == 1
+    np.testing.assert_array_equal([passes.seconds for passes in step.taken], expected)
+    assert step._own_batches.experimental_get_tracing_count() == 1
 
 
 def test_nothing_is_sent_from_the_client_to_a_paced_step() -> None:
-    """Its arguments are variables of the workers; what it gives goes to the client."""
+    """The step's arguments are variables of the workers, and only its results go to the client."""
     step, plain = both("dense", "SGD", "one ring", "recorded")
-    for function in (step._own, plain._own_batches):
+    for function in (step._own_batches, plain._own_batches):
         concrete = function.get_concrete_function()
-        assert [each.dtype for each in concrete.inputs if each.dtype != tf.resource] == []
+        assert [tensor.dtype for tensor in concrete.inputs if tensor.dtype != tf.resource] == []
 
 
-def floats_between_devices(step: Step | PacedStep) -> Counter[tuple[str, str, tuple[int, ...]]]:
-    """How many float32 tensors go from one device to another, by the shape of their rows, of which steps touch now more
-    now fewer; a loss alone, or in a report, is none.
+def floats_between_devices(step: SynchronousStep) -> Counter[tuple[str, str, tuple[int, ...]]]:
+    """Count the float32 tensors that cross between devices, by the shape of their rows.
+
+    The number of rows is left out, because steps touch different numbers. Losses, alone or in a report, do not count.
     """
-    function = step._own if isinstance(step, PacedStep) else step._own_batches
+    function = step._own_batches
     crossing = {
         (tensor.name, operation.device): (tensor.op.device, operation.device, tuple(tensor.shape))
         for operation in function.get_concrete_function().graph.get_operations()
         for tensor in operation.inputs
         if tensor.dtype == tf.float32 and tensor.op.device and operation.device
     }
-    return Counter((one, other, shape[1:]) for one, other, shape in crossing.values() if one != other and shape)
+    return Counter(
+        (source, target, shape[1:]) for source, target, shape in crossing.values() if source != target and shape
+    )
 
 
 @pytest.mark.parametrize("numbers", ["held", "recorded"])
@@ -152,60 +144,41 @@ def test_a_paced_step_sends_what_an_unpaced_one_sends(way: str, numbers: str) ->
     assert floats_between_devices(paced) == floats_between_devices(plain)
 
 
-@pytest.mark.parametrize("way", ["one server", "servers, first axis cut", "two rings", "rings, sparse on servers"])
-def test_recorded_gradients_are_those_of_the_first_real_steps_at_the_initial_values(way: str) -> None:
-    """With SGD two recorded steps move every value by the sum of what each alone would move it by."""
-    recorded, plain = both("table", "SGD", way, "recorded")
-    first, start = plain.state(), plain.values()
-    moved = {name: np.zeros_like(each) for name, each in start.items()}
-    losses = []
-    for number in range(2):
-        plain.load(replace(first, replica_steps=(number,) * 4))
-        losses.append(plain())
-        for name, each in plain.values().items():
-            moved[name] += each - start[name]
-    assert [recorded() for _ in range(3)] == [*losses, losses[0]]
-    recorded.load(first)
-    recorded(), recorded()
-    for name, each in recorded.values().items():
-        np.testing.assert_allclose(each, start[name] + moved[name], atol=2e-6)
-
-
 def _by_factors(variable: Variable) -> AllReduce:
     return AllReduce(1, compressor=SufficientFactors()) if variable.factor_rows else AllReduce(0)
 
 
 def test_recorded_factors_are_replayed_too() -> None:
     session = paced_session("dense", "SGD", "recorded")
-    devices = tuple(str(each) for each in session.cluster.replica_devices)
-    factored = tuple(VariableStrategy(each.name, (_by_factors(each),)) for each in session.model.variables)
-    whole = tuple(VariableStrategy(each.name, (AllReduce(0),)) for each in session.model.variables)
-    assert any(each.factor_rows for each in session.model.variables)
+    devices = tuple(str(device) for device in session.cluster.replica_devices)
+    factored = tuple(VariableStrategy(variable.name, (_by_factors(variable),)) for variable in session.model.variables)
+    whole = tuple(VariableStrategy(variable.name, (AllReduce(0),)) for variable in session.model.variables)
+    assert any(variable.factor_rows for variable in session.model.variables)
     steps = [session.realize(Strategy(devices, variables)) for variables in (factored, whole)]
     assert steps[0]() == steps[1]()
-    for name, each in steps[1].values().items():
-        np.testing.assert_allclose(steps[0].values()[name], each, atol=1e-6)
+    for name, value in steps[1].values().items():
+        np.testing.assert_allclose(steps[0].values()[name], value, atol=1e-6)
 
 
 def test_an_unpaced_step_waits_for_nothing() -> None:
     _, plain = both("dense", "SGD", "one ring", "held")
-    kinds = {each.type for each in plain._own_batches.get_concrete_function().graph.get_operations()}
+    kinds = {operation.type for operation in plain._own_batches.get_concrete_function().graph.get_operations()}
     assert not {kind for kind in kinds if "PyFunc" in kind}
 
 
 def test_passes_follow_another_devices_profile_where_the_model_has_one() -> None:
     captured, cluster = captured_task("dense", "SGD"), paced_like(FOUR_WORKERS, Pace(2.0, 0.0))
     spec = captured.spec
-    ready = {each.name: 0.002 if each.ready_order else 0.001 for each in spec.variables}
+    ready = {variable.name: 0.002 if variable.ready_order else 0.001 for variable in spec.variables}
     versions = {"tensorflow": tf.__version__}
     device = DeviceProfile("H100", versions, spec.batch_size, "float32", "2026-11-20", 0.002, 0.002, ready)
     captured = replace(captured, spec=replace(spec, device_profile=device))
-    session = Session(captured, cluster, Placement.in_one_process(cluster))
+    session = TensorFlowSession(captured, cluster, Placement.in_one_process(cluster))
     step = session.realize(ALONE["one ring"](session.model, session.cluster))
     step()
-    assert isinstance(step, PacedStep)
+    assert isinstance(step, SynchronousStep)
     np.testing.assert_allclose(step.taken[0].seconds, [0.008] * 4)
-    assert [(each.fraction, len(each.variables)) for each in step._pacing.releases] == [
+    assert [(release.fraction, len(release.variables)) for release in step._pacing.releases] == [
         (0.75, 1),
         (1.0, len(spec.variables) - 1),
     ]
@@ -219,12 +192,17 @@ def test_what_cannot_be_paced_is_refused_in_a_sentence() -> None:
     stale = replace(
         served,
         variables=tuple(
-            replace(each, shards=tuple(replace(s, staleness=1, local_copy=False) for s in each.shards))
-            for each in served.variables
+            replace(variable, shards=tuple(replace(s, staleness=1, local_copy=False) for s in variable.shards))
+            for variable in served.variables
         ),
     )
-    with pytest.raises(SpecError, match="On a paced cluster steps are synchronous"):
+    with pytest.raises(SpecError, match="A paced cluster needs synchronous steps"):
         session.realize(stale)
-    bare = Session(captured_task("dense", "SGD"), session.cluster, session.placement)
-    with pytest.raises(SpecError, match="Passes are paced by a model's profile, but 'dense' has none"):
+    with pytest.raises(SpecError, match="DistributedDataParallel carries out this strategy; add --framework pytorch"):
+        session.realize(under_ddp(session.model, session.cluster, DDPSettings()))
+    first, *others = served.variables
+    with pytest.raises(SpecError, match="because its profile has no lookup of rows"):
+        session.realize(replace(served, variables=(replace(first, rows_apart=True), *others)))
+    bare = TensorFlowSession(captured_task("dense", "SGD"), session.cluster, session.placement)
+    with pytest.raises(SpecError, match="Paced passes need a model's profile, but 'dense' has none"):
         bare.realize(served)

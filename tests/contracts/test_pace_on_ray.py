@@ -15,7 +15,7 @@ __all__ = ["ray_cluster"]
 
 
 def test_workers_on_ray_keep_their_pace_over_one_connection_after_another(ray_cluster: ClusterSpec) -> None:
-    """How late they are hangs on the machine, and is no part of this."""
+    """The lateness of releases depends on the machine, and is not tested."""
     nodes = tuple(replace(node, pace=Pace(0.0, 0.02)) for node in ray_cluster.nodes)
     made = on_ray(replace(ray_cluster, nodes=nodes), clock=WallClock())
     try:
@@ -38,7 +38,7 @@ def test_passes_on_ray_follow_a_devices_profile_and_one_that_does_not_fit_is_ref
         on_ray(cluster, profile=device)
     plain = on_ray(cluster, clock=WallClock())
     plain.close()
-    ready = {each.name: 0.002 for each in plain.model.variables}
+    ready = {variable.name: 0.002 for variable in plain.model.variables}
     fitting = replace(device, batch_size=plain.model.batch_size, ready_seconds=ready)
     made = on_ray(cluster, clock=WallClock(), profile=fitting)
     try:

@@ -1,7 +1,7 @@
-"""The traffic contract between racks: their uplinks, too, carry what `autosync.cost` says.
+"""The traffic contract between racks: their uplinks carry the bytes that `autosync.cost` predicts.
 
-Two racks of two hosts with links as fast as this machine. What is counted are the kernel's bytes at the switches' ends
-of all wires, headers included.
+Two racks of two hosts, with links as fast as this machine. The test counts the kernel's bytes at the switches' ends of
+all wires, including headers.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import pytest
 
 from autosync.cost import traffic
 from autosync.spec import AllReduce, Cast, ClusterSpec, Figure, ModelSpec, Strategy, SufficientFactors, TopK
-from tests.by_hand.peers.crew import Crew
-from tests.by_hand.peers.engine import MEMBER
+from studies.by_hand.peers.engine import MEMBER
+from studies.by_hand.peers.host_processes import HostProcesses
 from tests.cases import racks
 from tests.contracts.test_traffic_contract import CONTROL_BYTES, HEADERS, SHARE, STEPS, strategy_by
 from tests.trials.emulate.clusters import needs_root
@@ -31,7 +31,7 @@ class Racks:
     """The emulated cluster with its processes, and the model they have loaded."""
 
     wiring: Wiring
-    client: Crew
+    client: HostProcesses
     cluster: ClusterSpec
     model: ModelSpec
 
@@ -46,14 +46,14 @@ class Racks:
         return {link: (size - before[link]) / STEPS for link, size in self._carried().items()}
 
     def _carried(self) -> dict[str, float]:
-        """Bytes so far: what a port on a switch sent, and what it got, by where wires lead."""
+        """Bytes so far that each port of a switch has sent and received, by the other end of its wire."""
         asked = ["ip", "-n", self.wiring.switch_namespace, "-s", "-j", "link"]
         said = json.loads(subprocess.run(asked, capture_output=True, check=True).stdout)
-        counts = {each["ifname"]: each["stats64"] for each in said}
+        counts = {interface["ifname"]: interface["stats64"] for interface in said}
         switch_of = {bridge: switch for switch, bridge in self.wiring.bridges.items()}
         names = [node.name for node in self.cluster.nodes]
         found = {}
-        for index, wire in enumerate(self.wiring.wires):
+        for index, wire in enumerate(self.wiring.veth_pairs):
             near = names[index] if index < len(names) else switch_of[str(wire.a.bridge)]
             far, count = switch_of[str(wire.b.bridge)], counts[wire.b.interface]
             found |= {f"{near}>{far}": count["rx"]["bytes"], f"{far}>{near}": count["tx"]["bytes"]}
@@ -67,11 +67,11 @@ def counted() -> Iterator[Racks]:
     cluster = replace(stated, links=links)
     with (
         emulated("rack-traffic", cluster, start_ray=False) as made,
-        Crew(made.hosts, MEMBER, ["serve"]) as servers,
-        Crew(made.hosts[:1], MEMBER, ["client"]) as client,
+        HostProcesses(made.hosts, MEMBER, ["serve"]) as servers,
+        HostProcesses(made.hosts[:1], MEMBER, ["client"]) as client,
     ):
         started = servers.ask_each("start", [{"host": host.address} for host in made.hosts])
-        addresses = [each["address"] for each in started]
+        addresses = [answer["address"] for answer in started]
         client.ask("connect", addresses=addresses, host=made.hosts[0].address, cluster=cluster.to_json())
         spec = client.ask("load", task="tests.contracts.traffic_task:task")[0]["spec"]
         yield Racks(Wiring("rack-traffic", cluster), client, cluster, ModelSpec.from_json(spec))

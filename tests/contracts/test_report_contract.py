@@ -1,4 +1,4 @@
-"""The contract of reports: what a step tells of its replicas is so, and telling it changes no bit of training."""
+"""The contract of reports: a step's report on its replicas is correct, and reporting changes no bit of training."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from autosync.engine.capture.captured import CapturedModel
-from autosync.engine.placement import Placement
-from autosync.engine.step.controlled import ControlledStep
-from autosync.engine.step.decided import DecidedStep
-from autosync.engine.step.first import FirstStep
-from autosync.engine.step.realize import Session, Step
+from autosync.engine.core.control_loop import ControlLoop
+from autosync.engine.tensorflow.capture.captured import CapturedModel
+from autosync.engine.tensorflow.placement import Placement
+from autosync.engine.tensorflow.step.decided import DecidedStep
+from autosync.engine.tensorflow.step.k_sync import KSyncStep
+from autosync.engine.tensorflow.step.session import TensorFlowSession
+from autosync.engine.tensorflow.step.synchronous import SynchronousStep
 from autosync.errors import SpecError
 from autosync.spec import (
     CutOff,
@@ -41,10 +42,11 @@ NORMS = Decision(norms=True)
 
 
 def decided(task: str, optimizer: str, strategy: Strategy) -> DecidedStep:
-    """Steps under a plain strategy, of which each is decided."""
-    step = session_on(task, optimizer, FOUR).realize(strategy)
-    assert isinstance(step, Step)
-    return DecidedStep(step)
+    """Steps of a plain strategy that are decided one by one."""
+    session = session_on(task, optimizer, FOUR)
+    step = session.realize(strategy)
+    assert isinstance(step, SynchronousStep)
+    return DecidedStep(session._model, step.placed)
 
 
 def stepping(way: str, task: str, optimizer: str) -> DecidedStep:
@@ -53,11 +55,11 @@ def stepping(way: str, task: str, optimizer: str) -> DecidedStep:
 
 
 def expected(batches: Sequence[Any], weights: Sequence[float]) -> tuple[list[float], list[float], float]:
-    """Each replica's loss and squared norm at the first step of "double", and the weighted mean's squared norm."""
+    """Compute the replicas' losses and squared norms in the first step of "double", and the weighted mean's norm."""
     task, _, gradients_of = backward("double")
-    values = [each.value for each in task.model.trainable_variables]
+    values = [variable.value for variable in task.model.trainable_variables]
     found = [gradients_of(values, own) for own in batches]
-    flat = [np.concatenate([np.ravel(each.numpy()) for each in gradients]) for _, gradients in found]
+    flat = [np.concatenate([np.ravel(gradient.numpy()) for gradient in gradients]) for _, gradients in found]
     mean = sum(own * weight for own, weight in zip(flat, weights, strict=True)) / len(flat)
     return [float(loss) for loss, _ in found], [float(own @ own) for own in flat], float(mean @ mean)
 
@@ -86,7 +88,7 @@ class TestWhatIsTold:
         session = session_on("double", "SGD", FOUR)
         waiting = replace(ALONE["two rings"](session.model, FOUR), discipline=Discipline(waits=CutOff(3)))
         step = session.realize(waiting).step  # type: ignore[union-attr]
-        assert isinstance(step, FirstStep)
+        assert isinstance(step, KSyncStep)
         step._pause = Script([(0, 1, 3)])
         batches = reference("double", "SGD", 4).batches[0]
         report = step.take(0, Decision(first=3, norms=True), batches)
@@ -103,13 +105,13 @@ class TestWhatIsTold:
         report = stepping("two rings", "table", "SGD").take(0, Decision(), reference("table", "SGD", 4).batches[0])
         assert report.square_norms == ()
         assert report.mean_square_norm is None
-        assert all(math.isfinite(each) for each in report.losses)
+        assert all(math.isfinite(loss) for loss in report.losses)
 
     def test_has_arrivals_wherever_passes_are_paced(self) -> None:
         session = paced_session(captured_task("double", "SGD"))
         meeting = Discipline(Rhythm(1, averages="gradients"))
         step = session.realize(replace(ALONE["two rings"](session.model, FOUR), discipline=meeting))
-        assert isinstance(step, ControlledStep)
+        assert isinstance(step, ControlLoop)
         step()
         assert step.report is not None
         np.testing.assert_allclose(step.report.arrivals, [0.01] * 4)
@@ -147,19 +149,21 @@ def test_the_norm_of_a_gradient_that_is_sent_as_factors_is_that_of_their_product
 
 
 def in_factors(strategy: Strategy) -> Strategy:
-    """Every kernel's gradient as factors."""
+    """Send every kernel's gradient as factors."""
     variables = tuple(
-        replace(each, shards=tuple(replace(shard, compressor=SufficientFactors(), group=9) for shard in each.shards))
-        if each.variable.endswith("kernel")
-        else each
-        for each in strategy.variables
+        replace(
+            variable, shards=tuple(replace(shard, compressor=SufficientFactors(), group=9) for shard in variable.shards)
+        )
+        if variable.variable.endswith("kernel")
+        else variable
+        for variable in strategy.variables
     )
     assert variables != strategy.variables
     return replace(strategy, variables=variables)
 
 
-def paced_session(model: CapturedModel) -> Session:
-    ready = {each.name: 1.0 for each in model.spec.variables}
+def paced_session(model: CapturedModel) -> TensorFlowSession:
+    ready = {variable.name: 1.0 for variable in model.spec.variables}
     paced = replace(model, spec=replace(model.spec, profile=ModelProfile(0.005, 0.005, ready)))
     cluster = paced_like(FOUR, Pace(1.0, 0.0, "held"))
-    return Session(paced, cluster, Placement.in_one_process(cluster))
+    return TensorFlowSession(paced, cluster, Placement.in_one_process(cluster))

@@ -1,4 +1,4 @@
-"""The contract of rhythms: apart, each replica trains as if alone; meeting, all take one mean; NumPy agrees."""
+"""The contract of rhythms: each replica trains as if alone, then all take one mean; NumPy agrees."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from autosync.engine.placement import Placement
-from autosync.engine.step.controlled import ControlledStep
-from autosync.engine.step.decided import DecidedStep
-from autosync.engine.step.realize import Session, Step
+from autosync.engine.core.control_loop import ControlLoop
+from autosync.engine.tensorflow.placement import Placement
+from autosync.engine.tensorflow.step.decided import DecidedStep
+from autosync.engine.tensorflow.step.session import TensorFlowSession
+from autosync.engine.tensorflow.step.synchronous import SynchronousStep
 from autosync.errors import SpecError
 from autosync.spec import BlockMomentum, ClusterSpec, Decision, Discipline, Elastic, ModelSpec, Rhythm, Strategy
 from tests.cases import local_cluster, racks
@@ -40,10 +41,10 @@ def with_rhythm(way: str, rhythm: Rhythm, model: ModelSpec, cluster: ClusterSpec
     return replace(ALONE[way](model, cluster), discipline=Discipline(rhythm))
 
 
-def controlled(way: str, rhythm: Rhythm, task: str, optimizer: str, cluster: ClusterSpec = THREE) -> ControlledStep:
+def controlled(way: str, rhythm: Rhythm, task: str, optimizer: str, cluster: ClusterSpec = THREE) -> ControlLoop:
     session = session_on(task, optimizer, cluster)
     step = session.realize(with_rhythm(way, rhythm, session.model, cluster))
-    assert isinstance(step, ControlledStep)
+    assert isinstance(step, ControlLoop)
     return step
 
 
@@ -67,7 +68,7 @@ class TestMeetingInEveryStep:
     def test_is_plain_training_to_the_bit(self, way: str, optimizer: str) -> None:
         session = session_on("table", optimizer, THREE)
         plain = session.realize(ALONE[way](session.model, THREE))
-        assert isinstance(plain, Step)
+        assert isinstance(plain, SynchronousStep)
         step = controlled(way, Rhythm(1, averages="gradients"), "table", optimizer)
         for batches in reference("table", optimizer, 3).batches:
             assert step.on(batches) == plain.on(batches)
@@ -92,7 +93,7 @@ class TestApart:
             assert np.isfinite(own).all()
             assert_same(step.values(replica), alone.values())
             losses = [total - loss / 3 for total, loss in zip(losses, own, strict=True)]
-        np.testing.assert_allclose(losses, 0, atol=1e-5)  # the mean of theirs
+        np.testing.assert_allclose(losses, 0, atol=1e-5)  # the mean of the replicas' values
 
     def test_examples_count_within_their_replica_only(self) -> None:
         step, plain = (started("two rings", Rhythm(4), "dense", "SGD") for _ in range(2))
@@ -107,7 +108,7 @@ class TestApart:
 
 
 class TestAThreshold:
-    """Decided after the step, what is done is the same."""
+    """A synchronization that is decided after the step has the same result."""
 
     @pytest.mark.quick("two rings-momentum")
     @pytest.mark.parametrize("optimizer", ["momentum", "Adam"])
@@ -121,7 +122,7 @@ class TestAThreshold:
             assert after.on(batches) == within.on(batches)
             never.on(batches)
             if number == 0:
-                assert_same(never.values(1), within.values(1))  # all meet after the first step
+                assert_same(never.values(1), within.values(1))  # all replicas synchronize after the first step
         for replica in range(3):
             assert_same(after.values(replica), within.values(replica))
         assert never.values(0)["embedding/embeddings"].tobytes() != never.values(1)["embedding/embeddings"].tobytes()
@@ -130,9 +131,9 @@ class TestAThreshold:
         step = started("two rings", Rhythm(threshold=0.1), "double", "SGD")
         batches, _ = in_numpy(Run("double", "SGD", steps=1), Rhythm(1), 3)
         task, _, gradients_of = backward("double")
-        values = [each.value for each in task.model.trainable_variables]
+        values = [variable.value for variable in task.model.trainable_variables]
         expected = [
-            sum(float((each.numpy() ** 2).sum()) for each in gradients_of(values, own)[1]) for own in batches[0]
+            sum(float((gradient.numpy() ** 2).sum()) for gradient in gradients_of(values, own)[1]) for own in batches[0]
         ]
         report = step.take(0, Decision(meets=None), batches[0])
         np.testing.assert_allclose(report.square_norms, expected, rtol=1e-6)
@@ -162,8 +163,8 @@ class TestMeeting:
     def test_twenty_steps_train_like_the_algorithm_in_numpy(self, rhythm: Rhythm, optimizer: str, tally: Any) -> None:
         step = controlled("two rings", rhythm, "double", optimizer)
         batches, expected = in_numpy(Run("double", optimizer), rhythm, 3)
-        for each in batches:
-            step.on(each)
+        for batch in batches:
+            step.on(batch)
         errors = [
             np.abs(value - expected[replica][name]).max() / np.abs(value).max()
             for replica in range(3)
@@ -174,36 +175,36 @@ class TestMeeting:
 
 
 def in_numpy(run: Run, rhythm: Rhythm, replicas: int) -> tuple[list[Any], list[dict[str, Any]]]:
-    """Stich 2019, algorithm 1, with momentum: the batches of every step, and the values of every replica at the end."""
+    """Stich 2019, algorithm 1, with momentum: return all batches, and the final values of every replica."""
     task, make, gradients_of = backward(run.task)
-    start = {each.path: np.array(each.numpy()) for each in task.model.trainable_variables}
+    start = {variable.path: np.array(variable.numpy()) for variable in task.model.trainable_variables}
     values = [dict(start) for _ in range(replicas)]
-    speeds = [{name: np.zeros_like(each) for name, each in start.items()} for _ in range(replicas)]
-    meetings = {name: _Meeting(rhythm, each, replicas) for name, each in start.items()}
+    speeds = [{name: np.zeros_like(value) for name, value in start.items()} for _ in range(replicas)]
+    meetings = {name: _Meeting(rhythm, value, replicas) for name, value in start.items()}
     given = []
     for step in range(run.steps):
         batches = [tuple(make(tf.constant([step, replica], tf.int32))) for replica in range(replicas)]
         found = [
-            dict(zip(own, _arrays(gradients_of([tf.constant(each) for each in own.values()], batch)[1]), strict=True))
+            dict(zip(own, _arrays(gradients_of([tf.constant(value) for value in own.values()], batch)[1]), strict=True))
             for own, batch in zip(values, batches, strict=True)
         ]
         meets = (step + 1) % rhythm.steps == 0
         if meets and rhythm.averages == "gradients":
             found = [_mean(found)] * replicas
         for own, speed, gradient in zip(values, speeds, found, strict=True):
-            for name, each in gradient.items():
-                speed[name] = MOMENTUM[run.optimizer] * speed[name] - LEARNING_RATE * each
+            for name, array in gradient.items():
+                speed[name] = MOMENTUM[run.optimizer] * speed[name] - LEARNING_RATE * array
                 own[name] = own[name] + speed[name]
         if meets and rhythm.averages == "parameters":
             values = [{name: meetings[name](own[name], mean) for name, mean in _mean(values).items()} for own in values]
-            for each in meetings.values():
-                each.end()
+            for meeting in meetings.values():
+                meeting.end()
         given.append(batches)
     return given, values
 
 
 class _Meeting:
-    """Meetings over one variable: the papers' centre and speed, if any, of which there is one for all replicas."""
+    """The outer optimizer of one variable, with the papers' centre and speed, which all replicas share."""
 
     def __init__(self, rhythm: Rhythm, start: Any, replicas: int) -> None:
         self._rhythm = rhythm
@@ -221,7 +222,7 @@ class _Meeting:
         return mean
 
     def end(self) -> None:
-        """All replicas have met."""
+        """End a synchronization of all replicas."""
         if block := self._rhythm.block:
             self._speed = block.momentum * self._speed + block.rate * (self._mean - self._centre)
             self._centre = self._centre + self._speed
@@ -230,11 +231,11 @@ class _Meeting:
 
 
 def _arrays(tensors: Sequence[Any]) -> list[Any]:
-    return [each.numpy() for each in tensors]
+    return [tensor.numpy() for tensor in tensors]
 
 
 def _mean(of_replicas: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    return {name: np.mean([each[name] for each in of_replicas], axis=0) for name in of_replicas[0]}
+    return {name: np.mean([of_replica[name] for of_replica in of_replicas], axis=0) for name in of_replicas[0]}
 
 
 class TestState:
@@ -269,11 +270,13 @@ class TestState:
         step.load(replace(saved, own=()))
         for replica in range(3):
             assert_same(step.values(replica), saved.values)
-        with pytest.raises(SpecError, match=r"A saved state of replicas with values of their own fits the strategy"):
+        with pytest.raises(
+            SpecError, match=r"A saved state with separate values of replicas fits only its own strategy"
+        ):
             step.load(replace(saved, own=saved.own[:-1]))
 
 
 def test_what_looks_at_all_gradients_together_is_refused() -> None:
-    session = Session(captured_task("dense", "clipped"), THREE, Placement.in_one_process(THREE))
-    with pytest.raises(SpecError, match=r"^Loss scaling and clipping by the common norm look at the gradients of all"):
+    session = TensorFlowSession(captured_task("dense", "clipped"), THREE, Placement.in_one_process(THREE))
+    with pytest.raises(SpecError, match=r"^Loss scaling and clipping by the common norm need the gradients of all"):
         session.realize(with_rhythm("two rings", Rhythm(2), session.model, THREE))

@@ -1,4 +1,4 @@
-"""What every searcher promises. A new one joins by one line in `SEARCHERS`."""
+"""The contract of searchers. To test a new searcher, add a line to `SEARCHERS`."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Maker = Callable[[SearchSpace, Baselines, int], Searcher]
 
 
 class OneFitBehind:
-    """The closed form as it was fitted by the call before, as a simulator that is fitted beside the trials is."""
+    """The closed form as fitted by the previous call, like a simulator that is fitted in parallel with the trials."""
 
     def __init__(self) -> None:
         self._behind, self._newest = AnalyticSimulator(), AnalyticSimulator()
@@ -59,7 +59,7 @@ FEW = GuidedOptions(breeding=BreedingOptions(founders=30, generations=1, childre
 
 
 def tpe(space: SearchSpace, baselines: Baselines, seed: int, encoding: Encoding) -> Searcher:
-    from autosync.search.rivals.tpe import TpeChooser  # its library is imported in the processes that need it
+    from autosync.search.rivals.tpe import TpeChooser  # only processes that need its library import it
 
     return OneByOneSearch(space, baselines, seed, TpeChooser(encoding))
 
@@ -92,8 +92,8 @@ SEARCHERS: dict[str, Maker] = {
 }
 
 QUICK = ("random", "evolution", "guided by the closed form", "the original", "TPE")
-"""One searcher of every kind, for `make test`; guided search asks its simulator the same whichever that is, and
-Bayesian optimization chooses one by one as TPE does."""
+"""One searcher of every kind, for `make test`. Guided search asks any simulator in the same way, and Bayesian
+optimization chooses proposals one by one, like TPE."""
 
 MODEL, CLUSTER = mlp_model(), star_cluster(2)
 GIVEN: Baselines = [(label, baseline(MODEL, CLUSTER)) for label, baseline in BASELINES.items()]
@@ -118,16 +118,16 @@ def digests(proposals: list[Proposal]) -> list[str]:
 
 
 def answer(proposal: Proposal) -> RuntimeRecord:
-    """What comes of the proposal, whenever it is timed; one strategy in seven fails."""
+    """Return the outcome of a proposal, which does not depend on when it is timed; one strategy in seven fails."""
     record = record_of(proposal)
     return went_wrong(record, "failed") if int(proposal.strategy.digest, 16) % 7 == 0 else record
 
 
 def search(make: Callable[[], Searcher], trials: int, lanes: int = 1, chance: random.Random | None = None) -> list[str]:
-    """Digests of `trials` proposals, of which up to `lanes` are timed at once.
+    """Return the digests of `trials` proposals, with up to `lanes` timed at once.
 
-    `chance` says how many are asked for at once, in which order answers come, and when the searcher is saved and
-    another one restored; without it, one is asked for and answered after the other.
+    `chance` decides how many proposals are asked for at once, the order of answers, and when the searcher is saved and
+    another searcher restored. Without `chance`, proposals are asked for and answered one after another.
     """
     chance = chance or random.Random(0)
     searcher, found, under_way = make(), list[Proposal](), list[Proposal]()
@@ -148,16 +148,16 @@ def search(make: Callable[[], Searcher], trials: int, lanes: int = 1, chance: ra
 
 
 def print_searches(names: list[str]) -> None:
-    """What the test of another process runs there."""
+    """The code that a test runs in another process."""
     found = {name: search(lambda name=name: SEARCHERS[name](space_of(), GIVEN, 3), 26) for name in names}
     print(json.dumps(found))  # noqa: T201
 
 
 @pytest.fixture(scope="module")
 def of_another_process(request: pytest.FixtureRequest) -> dict[str, list[str]]:
-    """What each searcher that is asked for proposes where hashes have another seed."""
-    asking = [each for each in request.session.items if "of_another_process" in getattr(each, "fixturenames", ())]
-    names = [each.callspec.params["name"] for each in asking]  # type: ignore[attr-defined]
+    """The proposals of each requested searcher in a process with another hash seed."""
+    users = [item for item in request.session.items if "of_another_process" in getattr(item, "fixturenames", ())]
+    names = [user.callspec.params["name"] for user in users]  # type: ignore[attr-defined]
     code = f"from tests.contracts.test_searcher_contract import print_searches; print_searches({names})"
     other = "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"
     there = subprocess.run(
@@ -171,7 +171,7 @@ def of_another_process(request: pytest.FixtureRequest) -> dict[str, list[str]]:
 
 
 def first_baselines(searcher: Searcher) -> int:
-    """How many baselines come before anything else."""
+    """The number of baselines that come before all other proposals."""
     return FEW.first_baselines if isinstance(searcher, GuidedSearch) else DISTINCT
 
 
@@ -195,14 +195,14 @@ class TestSearcherContract:
         first: dict[str, str] = {}
         for label, strategy in GIVEN:
             first.setdefault(strategy.digest, label)
-        found = [(each.strategy.digest, each.label) for each in proposals]
+        found = [(proposal.strategy.digest, proposal.label) for proposal in proposals]
         if proposals[0].predicted_seconds is None:
             assert found == list(first.items())
         else:
             assert sorted(found) == sorted(first.items())
-            assert proposals == sorted(proposals, key=lambda each: each.predicted_seconds or 0.0)
+            assert proposals == sorted(proposals, key=lambda proposal: proposal.predicted_seconds or 0.0)
         records = run_search(searcher, record_of, 2 * DISTINCT)
-        assert [each.purpose for each in records].count("baseline") == DISTINCT
+        assert [record.purpose for record in records].count("baseline") == DISTINCT
 
     @pytest.mark.parametrize("trials", [4, 5, 7, 8, 12])
     def test_candidates_get_half_of_the_trials_after_the_first_baselines(self, make: Maker, trials: int):
@@ -243,7 +243,7 @@ class TestSearcherContract:
     def test_neither_the_concurrency_nor_the_order_of_answers_changes_a_proposal(
         self, make: Maker, lanes: int, chance: random.Random
     ):
-        """Nor does saving it in the middle of a round, and going on with another one."""
+        """Saving the searcher in the middle of a round and continuing with another one changes no proposal either."""
         one_by_one = search(lambda: make(space_of(), GIVEN, 7), 26)
         assert search(lambda: make(space_of(), GIVEN, 7), 26, lanes, chance) == one_by_one
 
@@ -318,7 +318,7 @@ class TestSearcherContract:
     def test_saved_and_restored_it_continues_as_if_never_stopped(self, make: Maker, asked: int):
         searcher = make(space_of(), GIVEN, 4)
         run_search(searcher, record_of, asked)
-        searcher.ask(2)  # pending when it is stopped
+        searcher.ask(2)  # pending when the search is stopped
         saved = json.loads(json.dumps(searcher.state(), allow_nan=False))
         restored = make(space_of(), GIVEN, 4)
         restored.restore(saved)
@@ -330,7 +330,7 @@ class TestSearcherContract:
 
     def test_a_state_is_restored_only_with_the_same_arguments(self, make: Maker):
         state = make(space_of(), GIVEN, 4).state()
-        with pytest.raises(SpecError, match=r"its seed is 4, this one's is 5\. Give the same arguments"):
+        with pytest.raises(SpecError, match=r"its seed is 4, this searcher's is 5\. Pass the same arguments"):
             make(space_of(), GIVEN, 5).restore(state)
         with pytest.raises(SpecError, match=r"its space is 'default of model"):
             make(space_of(TINY), GIVEN, 4).restore(state)

@@ -1,4 +1,4 @@
-"""What every simulator promises. A new one joins by one line in `SIMULATORS`."""
+"""The contract of simulators. To test a new simulator, add a line to `SIMULATORS`."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from scipy.stats import kendalltau
 
-from autosync.cost import AnalyticSimulator, Coefficients, Drafted, Replay, Simulator
+from autosync.cost import AnalyticSimulator, CascadeSimulator, Coefficients, Replay, Simulator
 from autosync.errors import SpecError
-from autosync.layout.all_reduce import laid_out
+from autosync.layout.all_reduce import layout_of
 from autosync.simulator import NETWORKS, LearnedSimulator, TrainingSettings
 from autosync.simulator.encoding.pooled import FEATURES, feature_table
 from autosync.spec import (
@@ -55,29 +55,31 @@ def replay_again(simulator: Replay, _: Path) -> Simulator:
     return restored
 
 
-def drafted() -> Drafted:
-    """Verifies all of the largest batch here: what it promises of larger ones is tested where it is."""
-    return Drafted(AnalyticSimulator(), LearnedSimulator(AnalyticSimulator(), seed=3, settings=SHORT), verified=LARGEST)
+def drafted() -> CascadeSimulator:
+    """Verifies all strategies of the largest batch here; another test covers larger batches."""
+    return CascadeSimulator(
+        AnalyticSimulator(), LearnedSimulator(AnalyticSimulator(), seed=3, settings=SHORT), verified=LARGEST
+    )
 
 
-def drafted_again(simulator: Drafted, directory: Path) -> Simulator:
+def drafted_again(simulator: CascadeSimulator, directory: Path) -> Simulator:
     assert isinstance(simulator.draft, AnalyticSimulator)
     assert isinstance(simulator.best, LearnedSimulator)
     restored = analytic_again(simulator.draft, directory), learned_again(simulator.best, directory)
-    return Drafted(*restored, verified=LARGEST)
+    return CascadeSimulator(*restored, verified=LARGEST)
 
 
 MODEL, CLUSTER = factored_model(cases.bert_like_model(layers=2)), cases.star_cluster()
 LAW = Coefficients(0.02, 3e-10, 2e-13, 1e-3, 4e-9, 1e-9, overlap=0.1)
 CLOSED_FORM = AnalyticSimulator(LAW)
 REPLAY = Replay(SLOW_MESSAGES)
-"""A replay that has not learned puts few of its strategies in order (Kendall's tau 0.3)."""
+"""A replay that orders only few of its strategies correctly before its fit (Kendall's tau 0.3)."""
 SHORT = TrainingSettings(members=2, steps=40, batch=32, learning_rate=0.02)
 LARGEST = 150
 
 
 class Kind(NamedTuple):
-    """How a simulator is made and restored; and what is `known` of the law by its kind, once it has learned."""
+    """How a simulator is made and restored, and the part of the law that its kind knows after a fit (`known`)."""
 
     maker: Maker
     again: Restorer
@@ -85,7 +87,7 @@ class Kind(NamedTuple):
 
 
 def on_replay(network: str) -> Kind:
-    """A network that reads the replay's figures, trained no longer than it takes to be of use."""
+    """A network that reads the replay's figures, trained only until it is useful."""
     return Kind(lambda: LearnedSimulator(Replay(), network, seed=3, settings=SHORT), learned_again, REPLAY)
 
 
@@ -97,11 +99,11 @@ SIMULATORS = {
     **{f"{network} on replay": on_replay(network) for network in NETWORKS},
 }
 CLOSED = ("closed form", "replay")
-"""The simulators that a learned one can equal until it has learned, which is a test of its own."""
+"""The simulators that a learned simulator can equal before its fit; another test covers this."""
 
 
 def law(strategies: list[Strategy], known: Simulator = CLOSED_FORM) -> np.ndarray:
-    """Log seconds under a law of which a kind of simulator knows a part: that, and a toll on late gradients."""
+    """Log seconds under a law: the part that a kind of simulator knows, plus a cost of late gradients."""
     late = feature_table(MODEL, CLUSTER, strategies, LAW)[:, FEATURES.index("late_payload_share")]
     return known.predict(MODEL, CLUSTER, strategies) + 0.2 * late
 
@@ -115,14 +117,14 @@ def record(strategy: Strategy, step_seconds: tuple[float, ...], outcome: str = "
 
 
 def records(count: int = 24, seed: int = 1, known: Simulator = CLOSED_FORM) -> list[RuntimeRecord]:
-    """Records of `law`, ten steps each, with 2 % noise a step."""
+    """Return records under `law`, with ten steps each and 2 % noise a step."""
     strategies, rng = sampled(MODEL, CLUSTER, count, seed), np.random.default_rng(seed)
     times = np.exp(law(strategies, known)[:, None] + rng.normal(0, 0.02, (count, 10)))
-    return [record(each, tuple(row)) for each, row in zip(strategies, times.tolist(), strict=True)]
+    return [record(strategy, tuple(row)) for strategy, row in zip(strategies, times.tolist(), strict=True)]
 
 
 def kinds() -> list[Any]:
-    """Names of `SIMULATORS`; networks that no search begins with are for `make test-all`."""
+    """Parametrize over `SIMULATORS`; networks that no search begins with are only in `make test-all`."""
     others = ("rnn on replay", "gat on replay")
     return [thorough(name) if name in others else name for name in SIMULATORS]
 
@@ -139,7 +141,7 @@ def maker(kind: Kind) -> Maker:
 
 @cache
 def fitted(maker: Maker) -> Simulator:
-    """The simulator after a fit; kept, since predicting changes nothing and fitting takes long."""
+    """Return the simulator after a fit; cached, because predicting changes nothing and fitting takes long."""
     made = maker()
     made.fit(records())
     return made
@@ -149,7 +151,7 @@ def fitted(maker: Maker) -> Simulator:
     params=[*kinds(), *(f"{name}, fresh" if name in CLOSED else thorough(f"{name}, fresh") for name in SIMULATORS)]
 )
 def simulator(request: pytest.FixtureRequest) -> Simulator:
-    """Each simulator as it is once it has learned, and those that learned ones start as before they have."""
+    """Each simulator after its fit, and the simulators that learned ones equal before their fit."""
     name, fresh, _ = request.param.partition(", ")
     maker = SIMULATORS[name].maker
     return maker() if fresh else fitted(maker)
@@ -178,7 +180,7 @@ class TestPredictions:
         first, second = sampled(MODEL, CLUSTER, 2)
         fewer = replace(first, replicas=first.replicas[:2])
         mixed = simulator.predict(MODEL, CLUSTER, [first, fewer, second])
-        alone = [simulator.predict(MODEL, CLUSTER, [each])[0] for each in (first, fewer, second)]
+        alone = [simulator.predict(MODEL, CLUSTER, [strategy])[0] for strategy in (first, fewer, second)]
         np.testing.assert_allclose(mixed, alone, rtol=0, atol=1e-12)
 
     def test_predicting_changes_nothing(self, simulator: Simulator) -> None:
@@ -190,7 +192,7 @@ class TestPredictions:
         np.testing.assert_array_equal(simulator.predict(MODEL, CLUSTER, strategies), before)
 
     def test_a_strategy_for_another_model_is_refused_with_a_reason(self, simulator: Simulator) -> None:
-        with pytest.raises(SpecError, match="has no synchronizer"):
+        with pytest.raises(SpecError, match="this strategy is another model's"):
             simulator.predict(MODEL, CLUSTER, sampled(cases.mlp_model(), CLUSTER, 1))
 
 
@@ -202,27 +204,31 @@ def renamed(name: str) -> str:
 def with_variables_renamed(model: ModelSpec) -> ModelSpec:
     return replace(
         model,
-        variables=tuple(replace(each, name=renamed(each.name)) for each in model.variables),
-        operators=tuple(replace(each, variables=tuple(map(renamed, each.variables))) for each in model.operators),
+        variables=tuple(replace(variable, name=renamed(variable.name)) for variable in model.variables),
+        operators=tuple(
+            replace(operator, variables=tuple(map(renamed, operator.variables))) for operator in model.operators
+        ),
     )
 
 
 def with_synchronizers(strategy: Strategy, change: Callable[[Synchronizer], Synchronizer]) -> Strategy:
     return replace(
         strategy,
-        variables=tuple(replace(each, shards=tuple(map(change, each.shards))) for each in strategy.variables),
+        variables=tuple(
+            replace(variable, shards=tuple(map(change, variable.shards))) for variable in strategy.variables
+        ),
     )
 
 
 def on_a_tree(strategy: Strategy) -> bool:
-    """Whether replicas may not be alike, as where some are in the middle of a tree and others are leaves."""
+    """Whether replicas have different roles, such as inner nodes and leaves of a tree."""
     reduced = (shard for _, _, shard in strategy.shards() if isinstance(shard, AllReduce))
-    return any(laid_out(shard.algorithm).uneven(cases.star_cluster(3)) for shard in reduced)
+    return any(layout_of(shard.algorithm).uneven(cases.star_cluster(3)) for shard in reduced)
 
 
 def with_replicas_exchanged(strategy: Strategy, exchanged: dict[str, str]) -> Strategy:
-    """The strategy with replicas exchanged; on a node with GPUs, those go with the node."""
-    nodes = {Device.parse(one).node: Device.parse(other).node for one, other in exchanged.items()}
+    """Exchange replicas in the strategy; the GPUs of a node move with the node."""
+    nodes = {Device.parse(old).node: Device.parse(new).node for old, new in exchanged.items()}
 
     def change(replica: str) -> str:
         device = Device.parse(replica)
@@ -235,8 +241,10 @@ class TestInvariance:
     def test_renaming_variables_changes_nothing(self, simulator: Simulator) -> None:
         strategies = sampled(MODEL, CLUSTER, 10)
         others = [
-            replace(each, variables=tuple(replace(one, variable=renamed(one.variable)) for one in each.variables))
-            for each in strategies
+            replace(
+                strategy, variables=tuple(replace(part, variable=renamed(part.variable)) for part in strategy.variables)
+            )
+            for strategy in strategies
         ]
         expected = simulator.predict(MODEL, CLUSTER, strategies)
         found = simulator.predict(with_variables_renamed(MODEL), CLUSTER, others)
@@ -248,8 +256,8 @@ class TestInvariance:
         def change(shard: Synchronizer) -> Synchronizer:
             return shard if isinstance(shard, ParameterServer) else replace(shard, group=1000 - shard.group)
 
-        assert any(isinstance(shard, AllReduce) for each in strategies for _, _, shard in each.shards())
-        others = [with_synchronizers(each, change) for each in strategies]
+        assert any(isinstance(shard, AllReduce) for strategy in strategies for _, _, shard in strategy.shards())
+        others = [with_synchronizers(strategy, change) for strategy in strategies]
         expected = simulator.predict(MODEL, CLUSTER, strategies)
         np.testing.assert_allclose(simulator.predict(MODEL, CLUSTER, others), expected, rtol=0, atol=1e-9)
 
@@ -274,9 +282,11 @@ class TestInvariance:
                 return shard
             return replace(shard, device=exchanged.get(shard.device, shard.device))
 
-        others = [with_synchronizers(each, change) for each in strategies]
+        others = [with_synchronizers(strategy, change) for strategy in strategies]
         assert others != strategies
-        others = [with_replicas_exchanged(each, exchanged) if on_a_tree(each) else each for each in others]
+        others = [
+            with_replicas_exchanged(strategy, exchanged) if on_a_tree(strategy) else strategy for strategy in others
+        ]
         expected = simulator.predict(MODEL, cluster, strategies)
         np.testing.assert_allclose(simulator.predict(MODEL, cluster, others), expected, rtol=0, atol=1e-9)
 
@@ -291,13 +301,13 @@ class TestLearning:
         made.fit(records(60, known=kind.known))
         after = made.predict(MODEL, CLUSTER, others)
         knowing = kind.known.predict(MODEL, CLUSTER, others)
-        unlearned, learned, known = (kendalltau(each, truth)[0] for each in (before, after, knowing))
+        unlearned, learned, known = (kendalltau(times, truth)[0] for times in (before, after, knowing))
         assert learned > max(unlearned, 0.9 * known)
         assert np.abs(after - truth).mean() < 0.05
 
     def test_records_without_a_time_are_passed_over(self, maker: Maker) -> None:
-        useless = [record(each, (), "failed") for each in sampled(MODEL, CLUSTER, 3, seed=5)]
-        useless += [record(each, (9.0,), "timed_out") for each in sampled(MODEL, CLUSTER, 3, seed=6)]
+        useless = [record(strategy, (), "failed") for strategy in sampled(MODEL, CLUSTER, 3, seed=5)]
+        useless += [record(strategy, (9.0,), "timed_out") for strategy in sampled(MODEL, CLUSTER, 3, seed=6)]
         with_them, without = maker(), fitted(maker)
         with_them.fit([*useless[:3], *records(), *useless[3:]])
         others = sampled(MODEL, CLUSTER, 5, seed=7)
@@ -313,7 +323,7 @@ class TestLearning:
 
     def test_nothing_but_useless_records_teaches_nothing(self, maker: Maker) -> None:
         made, others = maker(), sampled(MODEL, CLUSTER, 5)
-        made.fit([record(each, (), "failed") for each in others])
+        made.fit([record(strategy, (), "failed") for strategy in others])
         expected = maker().predict(MODEL, CLUSTER, others)
         np.testing.assert_array_equal(made.predict(MODEL, CLUSTER, others), expected)
 

@@ -1,4 +1,4 @@
-"""The staleness contract: without it nothing changes, with it no replica runs further ahead than it may."""
+"""The staleness contract: staleness 0 changes nothing, and no replica runs further ahead than the staleness."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from autosync.engine.step.placed import Placed
-from autosync.engine.step.realize import Step
-from autosync.engine.step.stale import StaleStep
+from autosync.engine.tensorflow.step.placed_model import Placed
+from autosync.engine.tensorflow.step.stale import StaleStep
+from autosync.engine.tensorflow.step.synchronous import SynchronousStep
 from autosync.errors import SpecError
 from autosync.spec import ClusterSpec, ModelSpec, Strategy
 from tests.cases import local_cluster, star_cluster
@@ -26,17 +26,17 @@ def _stale(model: ModelSpec, cluster: ClusterSpec, way: str, staleness: int) -> 
     return replace(
         strategy,
         variables=tuple(
-            replace(each, shards=tuple(replace(s, staleness=staleness, local_copy=False) for s in each.shards))
-            for each in strategy.variables
+            replace(variable, shards=tuple(replace(s, staleness=staleness, local_copy=False) for s in variable.shards))
+            for variable in strategy.variables
         ),
     )
 
 
 def _step(task, optimizer, cluster, way, staleness, pause=None):
-    """A stale step whatever the staleness, 0 as well; and a synchronous one."""
+    """A stale step for any staleness, including 0, and a synchronous step."""
     session = session_on(task, optimizer, cluster)
     synchronous = session.realize(_stale(session.model, cluster, way, 0))
-    assert isinstance(synchronous, Step)
+    assert isinstance(synchronous, SynchronousStep)
     strategy = _stale(session.model, cluster, way, staleness)
     placed = Placed(session._model, session._optimizers, strategy, session.placement, session._start)
     return StaleStep(session._model, placed, pause), synchronous
@@ -72,7 +72,7 @@ def test_the_histogram_of_lags_never_exceeds_the_staleness(staleness):
     values = stale.values()
     assert sum(stale.lags.values()) == 4 * 16
     assert max(stale.lags) == staleness, "fast replicas did run ahead, and no further"
-    assert all(np.isfinite(each).all() for each in values.values())
+    assert all(np.isfinite(value).all() for value in values.values())
     stale.close()
 
 
@@ -83,7 +83,7 @@ def test_one_replica_is_never_ahead_of_itself_and_trains_like_one_process():
     expected = reference("pooled", "momentum", 1)
     for batches in expected.batches:
         stale.on(batches)
-        stale.values()  # waits, so that each step sees the one before
+        stale.values()  # waits, so that each step sees the previous one
     trained_alike(stale, replace(expected, batches=(), losses=()), BOUNDS["momentum"])
     stale.close()
 
@@ -103,5 +103,5 @@ def test_what_makes_a_replica_fail_is_raised_to_the_caller():
 
 def test_loss_scaling_is_refused_with_staleness():
     session = session_on("pooled", "scaled", FOUR_WORKERS)
-    with pytest.raises(SpecError, match=r"Loss scaling moves with every step of all replicas; train without it"):
+    with pytest.raises(SpecError, match=r"Loss scaling needs steps that wait for all replicas"):
         session.realize(_stale(session.model, FOUR_WORKERS, "one server", 1))

@@ -1,4 +1,4 @@
-"""The contract of streams: a pass waits until its examples have come, and what is learnt is what they teach."""
+"""The contract of streams: a pass waits until its examples have arrived, and training uses exactly these examples."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from autosync.baselines import BASELINES
-from autosync.engine.placement import Placement
-from autosync.engine.step.controlled import ControlledStep
-from autosync.engine.step.paced import PacedStep
-from autosync.engine.step.realize import Session
-from autosync.engine.step.timetable import Timetable
+from autosync.engine.core.control_loop import ControlLoop
+from autosync.engine.core.timetable import Timetable
+from autosync.engine.tensorflow.placement import Placement
+from autosync.engine.tensorflow.step.session import TensorFlowSession
+from autosync.engine.tensorflow.step.synchronous import SynchronousStep
 from autosync.errors import SpecError
 from autosync.spec import PLAIN, CutOff, Discipline, Loads, ModelProfile, Pace
 from autosync.words.cluster import pace_in_words
@@ -26,13 +26,13 @@ RATES = (6400.0, 1600.0, 1600.0)
 
 
 def stepping_over(rates: Sequence[float | None], discipline: Discipline = PLAIN, numbers: str = "held") -> Any:
-    """Steps of a model with batches of 16, whose passes take 2 ms once their examples have come."""
+    """Steps of a model with batches of 16, whose passes take 2 ms once their examples have arrived."""
     cluster, model = star_cluster(len(rates)), captured()
-    ready = {each.name: 1.0 for each in model.spec.variables}
+    ready = {variable.name: 1.0 for variable in model.spec.variables}
     model = replace(model, spec=replace(model.spec, profile=ModelProfile(0.001, 0.001, ready)))
     paces = [Pace(0.0, 0.002, numbers, stream=rate) for rate in rates]
     nodes = tuple(replace(node, pace=pace) for node, pace in zip(cluster.nodes, paces, strict=True))
-    session = Session(model, replace(cluster, nodes=nodes), Placement.in_one_process(cluster))
+    session = TensorFlowSession(model, replace(cluster, nodes=nodes), Placement.in_one_process(cluster))
     strategy = BASELINES["all_reduce_25mb"](session.model, session.cluster)
     return session.realize(replace(strategy, discipline=discipline))
 
@@ -64,8 +64,8 @@ class TestTimetable:
             assert ends.arrivals == tuple(seconds)
             takes.append((ends.delays + ends.waited).tolist())
             timetable.end()
-        # Until the third step, in which they meet, the first takes 1, 3 and 1 s on end, the other one 3, 0.5 and 1; and
-        # the first is through with the fifth before the fourth is over.
+        # Until the synchronization in the third step, the first replica takes 1, 3 and 1 s without a pause, the second
+        # 3, 0.5 and 1 s. The first replica ends its fifth pass before the fourth step is over.
         assert takes == [[1.0, 3.0], [1.0, 0.5], [1.0, 0.5], [1.0, 9.0], [0.0, 1.0]]
 
     def test_examples_of_a_pass_that_does_not_count_stay(self) -> None:
@@ -81,15 +81,15 @@ class TestTimetable:
 
 def test_a_step_lasts_until_the_last_examples_have_come() -> None:
     step = stepping_over(RATES)
-    assert isinstance(step, ControlledStep)
+    assert isinstance(step, ControlLoop)
     step()
-    step.load(step.state())  # no example waits: many have come while the step was traced
+    step.load(step.state())  # empty the buffer: many examples have arrived while the step was traced
     step()
     assert step.report is not None
     assert step.report.seconds is not None
     assert step.report.seconds >= 16 / 1600
     assert step.report.buffered[0] is not None
-    assert step.report.buffered[0] > 40  # of 64 or more that come it takes 16
+    assert step.report.buffered[0] > 40  # a step takes 16 of the at least 64 examples that arrive
     assert step.report.examples == (16, 16, 16)
 
 
@@ -113,11 +113,11 @@ def test_who_has_too_few_examples_can_be_left_behind() -> None:
     step = stepping_over((64_000.0, 64_000.0, 0.1), Discipline(waits=CutOff(2, "stop")))
     step()
     assert step.report.examples == (16, 16, None)
-    assert step.report.seconds < 16 / 0.1  # and not as long as its examples take to come
+    assert step.report.seconds < 16 / 0.1  # less than the time in which its examples arrive
 
 
 def test_recorded_passes_have_their_examples_at_hand() -> None:
-    assert isinstance(stepping_over(RATES, numbers="recorded"), PacedStep)
+    assert isinstance(stepping_over(RATES, numbers="recorded"), SynchronousStep)
 
 
 def test_a_cluster_file_states_it() -> None:

@@ -1,7 +1,7 @@
-"""The traffic contract: over every real interface goes what `autosync.cost` says, whatever the synchronizer.
+"""The traffic contract: every real interface carries the bytes that `autosync.cost` predicts, for any synchronizer.
 
-Four workers on three hosts (two on the first) with links as fast as this machine. What is counted are the kernel's
-bytes at each host's interface over some steps, frames' headers included.
+Four workers on three hosts (two on the first), with links as fast as this machine. The test counts the kernel's bytes
+at each host's interface over some steps, including frame headers.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from autosync.spec import (
     TopK,
     VariableStrategy,
 )
-from tests.by_hand.peers.crew import Crew
-from tests.by_hand.peers.engine import MEMBER
-from tests.by_hand.peers.links import carried, star
+from studies.by_hand.peers.engine import MEMBER
+from studies.by_hand.peers.host_processes import HostProcesses
+from studies.by_hand.peers.links import interface_bytes, star
 from tests.trials.emulate.clusters import needs_root
 from trials.emulate import Emulated, emulated
 
@@ -38,11 +38,11 @@ pytestmark = needs_root
 STEPS = 4
 TOP_K = TopK(0.1)
 SHARE = 0.03
-"""Share of the bytes predicted that may be missing or too much."""
+"""The allowed difference from the predicted bytes, as a share."""
 HEADERS = 0.02
-"""Share of headers of TCP, IP and Ethernet: segments are up to 64 kB here, and acknowledgements travel back."""
+"""The share of TCP, IP and Ethernet headers: segments have up to 64 kB here, and acknowledgements travel back."""
 CONTROL_BYTES = 60_000
-"""Bytes of control a step: the client starts every worker's part of it, and asks for each tensor by name."""
+"""Bytes of control a step: the client starts every worker's part of the step, and requests each tensor by name."""
 
 
 @dataclass(frozen=True)
@@ -50,19 +50,19 @@ class Counted:
     """The emulated cluster with its processes, and the model they have loaded."""
 
     made: Emulated
-    client: Crew
+    client: HostProcesses
     cluster: ClusterSpec
     model: ModelSpec
 
     def bytes_a_step(self, strategy: Strategy) -> dict[str, float]:
-        """Bytes a step that each host sent (`node0 up`) and received (`node0 down`)."""
+        """The bytes a step that each host sent (`node0 up`) and received (`node0 down`)."""
         said = self.client.ask("realize", strategy=strategy.to_json())[0]
         assert "fault" not in said, said
         self.client.ask("settle")
-        before = carried(self.made.hosts)
+        before = interface_bytes(self.made.hosts)
         self.client.ask("run", warmup=0, steps=STEPS)
         self.client.ask("settle")
-        after = carried(self.made.hosts)
+        after = interface_bytes(self.made.hosts)
         counted = {}
         for host, old, new in zip(self.made.hosts, before, after, strict=True):
             received, sent = ((late - early) / STEPS for early, late in zip(old, new, strict=True))
@@ -71,8 +71,8 @@ class Counted:
 
     @property
     def index_bytes(self) -> int:
-        """Bytes of the indices of a top-k of all dense variables in one bucket, for each replica they are sent to."""
-        return 4 * TOP_K.kept(sum(each.elements for each in self.model.variables if not each.sparse))
+        """Bytes of the indices of a top-k over all dense variables in one bucket, for each receiving replica."""
+        return 4 * TOP_K.kept(sum(variable.elements for variable in self.model.variables if not variable.sparse))
 
     def predicted(self, strategy: Strategy) -> dict[str, float]:
         expected: dict[str, float] = {}
@@ -90,9 +90,12 @@ def counted() -> Iterator[Counted]:
     cluster = replace(small, nodes=(replace(small.nodes[0], workers=2), *small.nodes[1:]))
     with emulated("traffic", cluster, start_ray=False) as made:
         hosts = [made.hosts[0], *made.hosts]
-        with Crew(hosts, MEMBER, ["serve"]) as servers, Crew(made.hosts[:1], MEMBER, ["client"]) as client:
+        with (
+            HostProcesses(hosts, MEMBER, ["serve"]) as servers,
+            HostProcesses(made.hosts[:1], MEMBER, ["client"]) as client,
+        ):
             started = servers.ask_each("start", [{"host": host.address} for host in hosts])
-            addresses = [each["address"] for each in started]
+            addresses = [answer["address"] for answer in started]
             client.ask("connect", addresses=addresses, host=hosts[0].address, cluster=cluster.to_json())
             spec = client.ask("load", task="tests.contracts.traffic_task:task")[0]["spec"]
             yield Counted(made, client, cluster, ModelSpec.from_json(spec))
@@ -104,21 +107,21 @@ SPARSE = ParameterServer("node1/cpu:0")
 def strategy_by(
     model: ModelSpec, cluster: ClusterSpec, dense: Synchronizer, sparse: Synchronizer = SPARSE, shards: int = 1
 ) -> Strategy:
-    """A strategy with all dense variables synchronized alike, cut if they have enough rows; the table apart."""
+    """A strategy that synchronizes all dense variables alike, cut if they have enough rows, and the table apart."""
     variables = []
-    for each in model.variables:
-        synchronizer = sparse if each.sparse else dense
-        if isinstance(synchronizer.compressor, SufficientFactors) and each.factor_rows is None:
+    for variable in model.variables:
+        synchronizer = sparse if variable.sparse else dense
+        if isinstance(synchronizer.compressor, SufficientFactors) and variable.factor_rows is None:
             synchronizer = replace(synchronizer, compressor=None)
             if isinstance(synchronizer, AllReduce):
                 synchronizer = replace(synchronizer, group=7)
-        cut = Partition(0, shards) if shards > 1 and each.shape[0] >= shards else None
-        variables.append(VariableStrategy(each.name, (synchronizer,) * (shards if cut else 1), cut))
+        cut = Partition(0, shards) if shards > 1 and variable.shape[0] >= shards else None
+        variables.append(VariableStrategy(variable.name, (synchronizer,) * (shards if cut else 1), cut))
     return Strategy(tuple(map(str, cluster.replica_devices)), tuple(variables))
 
 
 WAYS: dict[str, tuple[Synchronizer, ...]] = {
-    **{each: (AllReduce(0, each),) for each in ALGORITHMS},
+    **{algorithm: (AllReduce(0, algorithm),) for algorithm in ALGORITHMS},
     "ring, rows gathered": (AllReduce(0), AllReduce(1)),
     "server on node2": (ParameterServer("node2/cpu:0"), ParameterServer("node2/cpu:0")),
     "server on node1, local copies": (ParameterServer("node1/cpu:0", local_copy=True),),
@@ -145,7 +148,7 @@ def test_every_link_carries_what_is_predicted(way, counted, count_traffic):
     measured, predicted = counted.bytes_a_step(strategy), counted.predicted(strategy)
     assert measured.keys() == predicted.keys()
     count_traffic(way, measured, predicted)
-    # Who broadcasts its indices follows from the data, and is predicted as each replica in turn.
+    # The data decide the replica that broadcasts its indices; the prediction uses each replica in turn.
     either = counted.index_bytes * 3 if way == "top-k by variance" else 0
     acknowledgements = HEADERS * max(predicted.values())
     for link, expected in predicted.items():

@@ -1,4 +1,4 @@
-"""A model whose traffic is worth counting: two matrices, biases, and a table of which few rows are touched."""
+"""A model with enough traffic to count: two matrices, biases, and a table with few touched rows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ROWS, WIDTH, LOOKUPS, BATCH = 20_000, 32, 24, 16
 
 
 def task() -> tuple[Any, ...]:
-    """2.2 MB of dense gradients and 0.05 MB of rows a replica and step; as `--model module:function` wants it."""
+    """Return a model for `--model module:function`, with 2.2 MB of dense gradients and 0.05 MB of rows a step."""
     import keras
 
     ids = keras.Input(batch_shape=(BATCH, LOOKUPS), dtype="int32")

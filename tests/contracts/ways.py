@@ -1,4 +1,4 @@
-"""Ways to synchronize: every synchronizer alone, in all its forms, and mixtures drawn at random."""
+"""Ways to synchronize: every synchronizer alone, in all its forms, and random mixtures."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ def _strategy(model: ModelSpec, cluster: ClusterSpec, decide: Decide) -> Strateg
 
     def decided(number: int, variable: Variable) -> VariableStrategy:
         wanted = decide(number, variable)
-        return replace(wanted, shards=tuple(grouped(variable, each) for each in wanted.shards))
+        return replace(wanted, shards=tuple(grouped(variable, shard) for shard in wanted.shards))
 
     replicas = tuple(str(device) for device in cluster.replica_devices)
-    return Strategy(replicas, tuple(decided(number, each) for number, each in enumerate(model.variables)))
+    return Strategy(replicas, tuple(decided(number, variable) for number, variable in enumerate(model.variables)))
 
 
 def _servers(cluster: ClusterSpec) -> list[str]:
@@ -52,7 +52,7 @@ def _servers(cluster: ClusterSpec) -> list[str]:
 
 
 def _cut(variable: Variable, axis: int, wanted: int) -> Partition | None:
-    """A partition along `axis` (counted from the end when negative) as near to `wanted` shards as the rules allow."""
+    """Return a partition along `axis` (from the end if negative) as close to `wanted` shards as the rules allow."""
     if not variable.shape:
         return None
     axis = 0 if variable.sparse else axis % len(variable.shape)
@@ -63,7 +63,7 @@ def _cut(variable: Variable, axis: int, wanted: int) -> Partition | None:
 def _each(
     synchronizer: Callable[[int], Synchronizer], axis: int = 0, shards: int = 1
 ) -> Callable[[ModelSpec, ClusterSpec], Strategy]:
-    """Every variable cut alike; shard s of variable v is synchronized by `synchronizer(v + s)`."""
+    """Cut every variable alike; `synchronizer(v + s)` synchronizes shard s of variable v."""
 
     def strategy(model: ModelSpec, cluster: ClusterSpec) -> Strategy:
         servers = _servers(cluster)
@@ -84,7 +84,7 @@ def _each(
 
 
 def _server(number: int, local_copy: bool = False, cast: str | None = None) -> ParameterServer:
-    """Server `number`; `_each` turns the number into a device of the cluster."""
+    """Return server `number`; `_each` turns the number into a device of the cluster."""
     return ParameterServer(str(number), local_copy, compressor=Cast(cast) if cast else None)
 
 
@@ -124,7 +124,7 @@ ALONE: dict[str, Callable[[ModelSpec, ClusterSpec], Strategy]] = {
     "every algorithm": _each(lambda n: AllReduce(0, ALGORITHMS[n % len(ALGORITHMS)]), 0, 6),
     "shards of both kinds": _each(lambda n: _server(n) if n % 2 else AllReduce(n % 3), 0, 4),
 }
-"""Strategies in which all variables are treated alike. A sparse variable's all-reduce gathers rows."""
+"""Strategies that treat all variables alike. A sparse variable's all-reduce gathers rows."""
 
 ROUNDED: dict[str, Callable[[ModelSpec, ClusterSpec], Strategy]] = {
     "bf16 servers": _each(lambda n: _server(n, cast="bf16")),
@@ -137,7 +137,7 @@ ROUNDED: dict[str, Callable[[ModelSpec, ClusterSpec], Strategy]] = {
         lambda n: AllReduce(0, PLACED_ALGORITHMS[n % len(PLACED_ALGORITHMS)], Cast("fp16")), 0, 5
     ),
 }
-"""Strategies of gradients in 16 bits. Each is named after what it casts to."""
+"""Strategies with gradients in 16 bits, named after the type that they cast to."""
 
 COMPRESSED: dict[str, Callable[[ModelSpec, ClusterSpec], Strategy]] = {
     "top-k, own": _each(lambda _: AllReduce(0, compressor=TopK(0.1))),
@@ -154,7 +154,7 @@ COMPRESSED: dict[str, Callable[[ModelSpec, ClusterSpec], Strategy]] = {
     "PowerSGD, servers": _each(lambda n: replace(_server(n, n % 2 == 0), compressor=PowerSGD(2))),
     "PowerSGD, servers, first axis cut": _each(lambda n: replace(_server(n), compressor=PowerSGD(1)), 0, 2),
 }
-"""Strategies that leave something out and send it later; for models without sparse variables."""
+"""Strategies that send a part of gradients later; for models without sparse variables."""
 
 
 def random_mixture(model: ModelSpec, cluster: ClusterSpec, rng: random.Random) -> Strategy:

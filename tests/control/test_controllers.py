@@ -1,4 +1,4 @@
-"""The contract of controllers: the same reports, the same decisions; and each one's own rule."""
+"""The contract of controllers (the same reports lead to the same decisions), and the rule of each controller."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from autosync.spec import (
     Rhythm,
     StepReport,
     Strategy,
-    Transport,
+    TopKTransport,
 )
 from autosync.spec.discipline import POLICIES
 
-WAYS = Transport("own"), Transport("star", "ring"), Transport("star", "tree")
+WAYS = TopKTransport("own"), TopKTransport("star", "ring"), TopKTransport("star", "tree")
 
 DISCIPLINES = {
     "a period": Discipline(Rhythm(3)),
@@ -37,12 +37,14 @@ DISCIPLINES = {
     "a threshold": Discipline(Rhythm(threshold=0.01)),
     "a quantile": Discipline(Rhythm(quantile=0.5, after=2)),
     "a count": Discipline(waits=CutOff(1)),
-    **{each: Discipline(waits=CutOff(policy=each)) for each in POLICIES},
+    **{policy: Discipline(waits=CutOff(policy=policy)) for policy in POLICIES},
     "a warm-up": Discipline(fidelity=Fidelity((0.5, 0.1), 4)),
     "a count and a warm-up": Discipline(waits=CutOff(1), fidelity=Fidelity((0.5, 0.1), 4)),
     "a kept energy": Discipline(fidelity=Fidelity((1.0, 0.5, 0.1), 4, keeps=0.7)),
     "critical regimes": Discipline(fidelity=Fidelity((0.5, 0.1), 3, changes=0.2)),
-    "transports": Discipline(fidelity=Fidelity((0.1,), 6, transports=(Transport("own"), Transport("star", "tree")))),
+    "transports": Discipline(
+        fidelity=Fidelity((0.1,), 6, transports=(TopKTransport("own"), TopKTransport("star", "tree")))
+    ),
     "a formula": Discipline(fidelity=Fidelity((0.1,), 6, transports=WAYS, probed=Probed(0.1, 9.0))),
     "a formula and a warm-up": Discipline(fidelity=Fidelity((0.5, 0.1), 6, transports=WAYS, probed=Probed(0.1, 9.0))),
     "a knee": Discipline(
@@ -62,8 +64,8 @@ def new(name: str, discipline: Discipline | None = None) -> Controller:
 
 
 def decisions(controller: Controller, steps: int, first: int = 0) -> list[tuple[Decision, bool]]:
-    """What it decides before each of so many steps, and after it."""
-    found = []
+    """The decision before each of `steps` steps, and the answer of `observe` after the step."""
+    decided = []
     for number in range(first, first + steps):
         decision = controller.decide()
         assert controller.decide() == decision, "asking changes nothing"
@@ -77,13 +79,13 @@ def decisions(controller: Controller, steps: int, first: int = 0) -> list[tuple[
             seconds=1.0 + number % 5,
             energies=((1.0, 0.8, 0.6), (1.0, 0.7, 0.5)) if decision.watches else (),
         )
-        found.append((decision, controller.observe(report)))
-    return found
+        decided.append((decision, controller.observe(report)))
+    return decided
 
 
 @pytest.mark.parametrize("name", DISCIPLINES)
 class TestContract:
-    """A controller joins by a line in `DISCIPLINES`."""
+    """To test another controller, add a line to `DISCIPLINES`."""
 
     def test_the_same_reports_lead_to_the_same_decisions(self, name: str) -> None:
         assert decisions(new(name), 30) == decisions(new(name), 30)
@@ -148,14 +150,14 @@ def test_replicas_meet_in_every_third_step_of_a_period_of_three() -> None:
 def test_replicas_meet_when_the_smoothed_norm_of_any_gradient_changes() -> None:
     def meets(threshold: float, *norms: tuple[float, float]) -> list[bool]:
         controller = new("", Discipline(Rhythm(threshold=threshold)))
-        return [controller.observe(StepReport(controller.decide(), 1.0, square_norms=each)) for each in norms]
+        return [controller.observe(StepReport(controller.decide(), 1.0, square_norms=pair)) for pair in norms]
 
-    # Of two replicas a step weighs 0.02: from 1 to 2 the smoothed norm changes by 0.02 of itself.
+    # With two replicas a step has weight 0.02: from 1 to 2 the smoothed norm changes by 0.02 of itself.
     assert meets(0.0199, (1, 1), (1, 1), (1, 2), (1, 1.02)) == [True, False, True, False]
     assert meets(0.0201, (1, 1), (1, 1), (1, 2)) == [True, False, False]
-    assert meets(0.0, (1, 1), (1, 1)) == [True, True], "at 0 in every step"
-    assert meets(0.5, (1, 1), (1, math.nan), (1, 1)) == [True, True, True], "what is no number is a change"
-    assert meets(0.5, (0, 1), (0, 1)) == [True, True], "and what follows a gradient of zero"
+    assert meets(0.0, (1, 1), (1, 1)) == [True, True], "threshold 0: every step"
+    assert meets(0.5, (1, 1), (1, math.nan), (1, 1)) == [True, True, True], "a norm that is not a number is a change"
+    assert meets(0.5, (0, 1), (0, 1)) == [True, True], "a norm after a gradient of zero is a change"
 
 
 def test_a_count_waits_for_as_many_in_every_step() -> None:
@@ -169,7 +171,7 @@ def test_an_empty_state_is_none_of_a_rhythms(name: str) -> None:
         new(name).restore({})
 
 
-def test_in_its_first_steps_a_rhythm_that_comes_after_is_none() -> None:
+def test_replicas_synchronize_in_every_step_before_a_rhythm_begins() -> None:
     meets = [decision.meets for decision, _ in decisions(new("a period after plain steps"), 9)]
     assert meets == [True] * 5 + [False, False, True, False]
     controller = new("", Discipline(Rhythm(threshold=1e9, after=3)))
@@ -191,13 +193,13 @@ def test_a_kept_energy_goes_down_while_enough_is_kept_and_up_when_it_is_not() ->
     controller = new("", Discipline(fidelity=Fidelity((1.0, 0.1, 0.01), 5, keeps=0.7)))
 
     def ratios(steps: int, energies: tuple[float, ...]) -> list[int | None]:
-        found = []
+        decided = []
         for _ in range(steps):
             decision = controller.decide()
             assert decision.watches
-            found.append(decision.ratio)
+            decided.append(decision.ratio)
             controller.observe(StepReport(decision, 1.0, energies=(energies, energies)))
-        return found
+        return decided
 
     assert ratios(15, (1.0, 0.9, 0.8)) == [0] * 5 + [1] * 5 + [2] * 5
     assert ratios(60, (1.0, 0.9, 0.2))[-1] == 1, "the share is a smoothed one"
@@ -212,7 +214,7 @@ def test_while_gradients_change_more_is_kept() -> None:
         decision = controller.decide()
         ratios.append(decision.ratio)
         controller.observe(StepReport(decision, 1.0, mean_square_norm=square_norm))
-    # Norms of 10, 9, 9, 3, 3, none, 3, 3: what is known after each spell decides the next one.
+    # Mean norms of spells: 10, 9, 9, 3, 3, none, 3, 3. Each spell decides the ratio of the next one.
     assert ratios == [0, 0, 0, 0, 1, 1, 1, 1, 0, 0, 1, 1, 0, 0, 0, 0]
     assert controller.decide().ratio == 1
 
@@ -221,17 +223,17 @@ def test_loads_follow_speeds_and_let_small_changes_be() -> None:
     controller = new("", Discipline(loads=Loads((1.0, 1.0), 0.05)))
 
     def run(steps: int, speeds: tuple[float, float], jitter: float = 0.0) -> list[tuple[float, ...]]:
-        draw, found = np.random.default_rng(0), []
+        draw, decided = np.random.default_rng(0), []
         for _ in range(steps):
             decision = controller.decide()
             assert decision.loads is not None
-            found.append(decision.loads)
+            decided.append(decision.loads)
             factors = np.exp(draw.normal(0, jitter, 2))
             times = tuple(
-                share / speed * each for share, speed, each in zip(decision.loads, speeds, factors, strict=True)
+                share / speed * factor for share, speed, factor in zip(decision.loads, speeds, factors, strict=True)
             )
             controller.observe(StepReport(decision, 1.0, arrivals=times))
-        return found
+        return decided
 
     assert run(6, (1.0, 0.25))[-1] == pytest.approx((0.8, 0.2)), "after five steps"
     assert len(set(run(100, (1.0, 0.25), jitter=0.03))) == 1
@@ -239,7 +241,7 @@ def test_loads_follow_speeds_and_let_small_changes_be() -> None:
     assert exchanged[-1] == pytest.approx((0.2, 0.8))
     assert len(set(exchanged)) == 3, "two adjustments"
     controller.observe(StepReport(controller.decide(), 1.0, arrivals=(1.0, None)))
-    assert controller.decide().loads == pytest.approx((0.2, 0.8)), "who was not waited for says nothing"
+    assert controller.decide().loads == pytest.approx((0.2, 0.8)), "an unseen time changes no share"
 
 
 def test_loads_stay_within_their_bounds_and_add_up() -> None:
@@ -250,17 +252,17 @@ def test_loads_stay_within_their_bounds_and_add_up() -> None:
 
 
 def test_the_fastest_transport_is_found_and_another_one_once_that_is_faster() -> None:
-    ways = (Transport("own"), Transport("star"), Transport("star", "tree"))
+    ways = (TopKTransport("own"), TopKTransport("star"), TopKTransport("star", "tree"))
     controller = new("", Discipline(fidelity=Fidelity((0.1,), 20, transports=ways)))
 
     def run(steps: int, seconds: tuple[float, float, float]) -> list[int]:
-        found = []
+        decided = []
         for _ in range(steps):
             decision = controller.decide()
             assert decision.transport is not None
-            found.append(decision.transport)
+            decided.append(decision.transport)
             controller.observe(StepReport(decision, 1.0, seconds=seconds[decision.transport]))
-        return found
+        return decided
 
     assert run(32, (3.0, 1.0, 2.0)) == [0] * 4 + [1] * 4 + [2] * 4 + [1] * 20
     assert set(run(32, (0.5, 1.0, 2.0))[12:]) == {0}

@@ -1,4 +1,4 @@
-"""Policies of a cut-off: for how many they wait, when times are made up."""
+"""Policies of a cut-off: the replica counts that they wait for, on synthetic times."""
 
 from __future__ import annotations
 
@@ -13,20 +13,21 @@ import torch
 
 from autosync.control import Controller, controller_of
 from autosync.control.expected import elfving
-from autosync.control.learned import Learned
-from autosync.control.run_times import Rows, RunTimes
+from autosync.control.learned import LearnedTimeController
+from autosync.control.run_times import CensoredTimes, RunTimes
 from autosync.control.window import best_count
 from autosync.errors import SpecError
+from autosync.numeric import FloatArray
 from autosync.spec import CutOff, Discipline, StepReport, Strategy
 from autosync.spec.discipline import POLICIES
-from autosync.studies.literature.waiting import NAMES, Times, alike, count_of, counted, one_slow, slow_rack
+from studies.literature.waiting import NAMES, alike, count_of, last_replica_slow, simulate_cut_off, slow_rack
 
 
-def gradients_a_second(waits: CutOff, times: Times) -> float:
-    return counted(waits, times).rate
+def gradients_a_second(waits: CutOff, times: FloatArray) -> float:
+    return simulate_cut_off(waits, times).rate
 
 
-def over_the_best_count(waits: CutOff, make: Callable[[np.random.Generator, int], Times]) -> float:
+def over_the_best_count(waits: CutOff, make: Callable[[np.random.Generator, int], FloatArray]) -> float:
     shares = []
     for seed in range(3):
         times = make(np.random.default_rng(seed), 1500)
@@ -40,7 +41,7 @@ def over_the_best_count(waits: CutOff, make: Callable[[np.random.Generator, int]
     [(1.2, 4), (1.5, 4), (2.0, 4), (2.5, 4), (2.7, 3), (2.8, 3), (3.0, 1), (4.0, 1), (6.0, 2)],
 )
 def test_elfving_waits_for_all_but_the_very_slow_and_then_for_one(slower: float, count: int) -> None:
-    """Three replicas take a second, one so many times as long (systems.md 2.6)."""
+    """Three replicas take a second, the fourth takes `slower` times as long (systems.md 2.6)."""
     times = np.array([1.0, 1.0, 1.0, slower])
     assert best_count(elfving(times, 4)) == count
 
@@ -50,13 +51,13 @@ def test_elfving_waits_for_all_but_the_very_slow_and_then_for_one(slower: float,
     [
         ("filter", slow_rack, 1.25),
         ("filter", alike, 0.97),
-        ("filter", one_slow, 0.93),
+        ("filter", last_replica_slow, 0.93),
         ("learned", slow_rack, 1.2),
         ("learned", alike, 0.96),
-        ("learned", one_slow, 0.93),
-        ("bandit", one_slow, 0.93),
+        ("learned", last_replica_slow, 0.93),
+        ("bandit", last_replica_slow, 0.93),
         ("bandit", alike, 0.9),
-        ("empirical", one_slow, 0.93),
+        ("empirical", last_replica_slow, 0.93),
         ("empirical", slow_rack, 1.05),
     ],
 )
@@ -69,13 +70,14 @@ def test_a_policy_counts_as_many_gradients_a_second_as_the_best_fixed_count(
 @pytest.mark.parametrize("policy", ["empirical", "elfving", "learned"])
 def test_a_time_that_was_not_seen_is_over_the_wait_and_to_take_it_for_any_costs(policy: str) -> None:
     truncated, naive = (
-        over_the_best_count(CutOff(policy=policy, imputes=each), one_slow) for each in ("truncated", "naive")
+        over_the_best_count(CutOff(policy=policy, imputes=imputes), last_replica_slow)
+        for imputes in ("truncated", "naive")
     )
     assert truncated > naive
 
 
 def progress_a_second(waits: CutOff, examples: int, noise: float = 7.3) -> float:
-    """What steps with gradients of so many `examples` each gain in a second, where they have this noise scale.
+    """The progress a second of steps whose gradients are over `examples` examples and have the noise scale `noise`.
 
     The squared norm of the expected gradient is 1, so the noise scale is the trace of an example's covariance.
     """
@@ -107,8 +109,8 @@ def progress_a_second(waits: CutOff, examples: int, noise: float = 7.3) -> float
 
 @pytest.mark.parametrize(("examples", "over_all"), [(64, 1.4), (4, 1.0)])
 def test_gain_waits_for_fewer_where_one_gradient_is_nearly_as_good_as_four(examples: int, over_all: float) -> None:
-    """By the noise of digits (disciplines.md 2.4), 1.73 and 1.15 times what waiting for all makes are there."""
-    gain, every = (progress_a_second(each, examples) for each in (CutOff(policy="gain"), CutOff(4)))
+    """With the noise of digits (disciplines.md 2.4), 1.73 and 1.15 times the progress of waiting for all can be had."""
+    gain, every = (progress_a_second(waits, examples) for waits in (CutOff(policy="gain"), CutOff(4)))
     best = max(progress_a_second(CutOff(count), examples) for count in (1, 2, 3, 4))
     assert gain >= over_all * every
     assert gain >= 0.93 * best
@@ -124,10 +126,10 @@ def test_all_are_waited_for_at_first_and_no_step_without_arrivals_is_learnt_from
     assert controller.decide() == decision
 
 
-def test_what_was_learnt_goes_on_in_another_process() -> None:
-    """Fitted after 100 steps and 200, restored after 250, fitted again after 400."""
+def test_a_fitted_model_continues_in_another_process() -> None:
+    """The model is fitted after 100 and 200 steps, restored after 250, and fitted again after 400."""
     times = slow_rack(np.random.default_rng(4), 450)
-    whole, half, rest = (Learned(4, truncated=True) for _ in range(3))
+    whole, half, rest = (LearnedTimeController(4, truncated=True) for _ in range(3))
     expected = counts(whole, times)
     assert counts(half, times[:250]) == expected[:250]
     rest.restore(json.loads(json.dumps(half.state())))
@@ -139,23 +141,23 @@ def test_what_was_learnt_goes_on_in_another_process() -> None:
             rest.restore(state | wrong)
 
 
-def test_what_is_learnt_does_not_hang_on_the_number_of_threads() -> None:
+def test_a_fit_does_not_depend_on_the_number_of_threads() -> None:
     times = slow_rack(np.random.default_rng(4), 1000)
-    rows = Rows.of([tuple(map(float, row)) for row in times], [99.0] * len(times))
+    rows = CensoredTimes.of([tuple(map(float, row)) for row in times], [99.0] * len(times))
     weights = []
     for threads in (1, 2):
-        with_threads(threads, lambda: weights.append(fitted(rows).weights()))
+        with_threads(threads, lambda: weights.append(fit_model(rows).weights()))
     assert weights[0] == weights[1]
 
 
-def fitted(rows: Rows) -> RunTimes:
+def fit_model(rows: CensoredTimes) -> RunTimes:
     model = RunTimes(4)
     model.fit(rows, 100)
     return model
 
 
 def with_threads(count: int, work: Callable[[], None]) -> None:
-    """Do `work` where others have so many threads."""
+    """Run `work` while torch is set to `count` threads."""
     before = torch.get_num_threads()
     torch.set_num_threads(count)
     try:
@@ -165,6 +167,6 @@ def with_threads(count: int, work: Callable[[], None]) -> None:
         torch.set_num_threads(before)
 
 
-def counts(controller: Controller, times: Times) -> list[int]:
-    """For how many it waits in each step."""
+def counts(controller: Controller, times: FloatArray) -> list[int]:
+    """The number of replicas that the controller waits for in each step."""
     return [count_of(controller, row)[0] for row in times]

@@ -1,4 +1,4 @@
-"""One-variable models, strategies that treat every variable alike, a link's figures by name, and a strange machine."""
+"""One-variable models, strategies with one synchronizer, figures of links by name, and an unusual machine."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from autosync.spec import (
 __all__ = ["SLOW_MESSAGES", "all_by", "dense_model", "link_bytes", "link_messages", "sparse_model", "strategy_of"]
 
 SLOW_MESSAGES = ReplayCoefficients(0.02, 1.5e-10, 2e-13, 3e-3, 4e-9, 1e-9, overlap=0.1)
-"""Coefficients of a machine that nobody would expect: a message takes its cores 3 ms."""
+"""Coefficients of an unusual machine: a message takes 3 ms of its cores."""
 
 
 def dense_model(elements: int = 1_000_000, slots: int = 0, flops: float = 0.0) -> ModelSpec:
@@ -34,8 +34,8 @@ def sparse_model(rows: int = 1000, width: int = 10, touched: float = 50.0, slots
 
 
 def all_by(model: ModelSpec, cluster: ClusterSpec, synchronizer: Synchronizer) -> Strategy:
-    """Every variable whole, all by one synchronizer."""
-    decisions = tuple(VariableStrategy(each.name, (synchronizer,)) for each in model.variables)
+    """Every variable whole, all with one synchronizer."""
+    decisions = tuple(VariableStrategy(variable.name, (synchronizer,)) for variable in model.variables)
     return Strategy(tuple(map(str, cluster.replica_devices)), decisions)
 
 
@@ -54,6 +54,6 @@ def link_messages(traffic: Traffic, cluster: ClusterSpec) -> dict[str, float]:
 
 
 def _by_link(figures: list[float], cluster: ClusterSpec) -> dict[str, float]:
-    """Figures that are not zero, by `source>target`."""
+    """The nonzero figures, by `source>target`."""
     named = {f"{link.source}>{link.target}": figure for link, figure in zip(cluster.links, figures, strict=True)}
     return {name: round(figure, 6) for name, figure in named.items() if figure}

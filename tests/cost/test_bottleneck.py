@@ -1,4 +1,4 @@
-"""The busiest resource of a step, and who keeps it busy."""
+"""The busiest resource of a step, and the variables and servers that keep it busy."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ SUMS_ALONE = Coefficients(
 
 
 def on(device: str) -> Strategy:
-    replicas = tuple(str(each) for each in star_cluster().replica_devices)
+    replicas = tuple(str(replica_device) for replica_device in star_cluster().replica_devices)
     shards = (ParameterServer(device),)
-    return Strategy(replicas, tuple(VariableStrategy(each.name, shards) for each in mlp_model().variables))
+    return Strategy(replicas, tuple(VariableStrategy(variable.name, shards) for variable in mlp_model().variables))
 
 
 def test_with_one_server_it_is_a_link_of_its_node_and_each_variable_has_its_share_of_bytes() -> None:
     found = bottleneck(mlp_model(), star_cluster(), on("node2/cpu:0"), LINKS_ALONE)
     assert (found.kind, found.servers) == ("link", {"node2/cpu:0"})
     assert found.name in {"node2 > switch", "switch > node2"}
-    total = sum(each.bytes for each in mlp_model().variables)
-    assert found.shares == {each.name: pytest.approx(each.bytes / total) for each in mlp_model().variables}
+    total = sum(variable.bytes for variable in mlp_model().variables)
+    assert found.shares == {variable.name: pytest.approx(variable.bytes / total) for variable in mlp_model().variables}
 
 
-def test_where_handling_bytes_is_dear_it_is_the_servers_node_and_where_sums_are_it_is_the_server() -> None:
+def test_costly_bytes_make_the_servers_node_the_bottleneck_and_costly_sums_the_server() -> None:
     strategy = on("node1/cpu:0")
     found = bottleneck(mlp_model(), star_cluster(), strategy, CORES_ALONE)
     assert (found.kind, found.name, found.servers) == ("node", "node1", {"node1/cpu:0"})
@@ -40,10 +40,10 @@ def test_where_handling_bytes_is_dear_it_is_the_servers_node_and_where_sums_are_
     assert (found.kind, found.name) == ("server", "node1/cpu:0")
 
 
-def test_an_all_reduce_over_a_slow_link_loads_that_link_by_all_it_reduces_and_by_no_server() -> None:
+def test_an_all_reduce_over_a_slow_link_loads_that_link_by_all_variables_and_no_server() -> None:
     model, cluster = mlp_model(), uneven_cluster()
-    replicas = tuple(str(each) for each in cluster.replica_devices)
-    variables = [VariableStrategy(each.name, (AllReduce(0),)) for each in model.variables]
+    replicas = tuple(str(replica_device) for replica_device in cluster.replica_devices)
+    variables = [VariableStrategy(variable.name, (AllReduce(0),)) for variable in model.variables]
     found = bottleneck(model, cluster, Strategy(replicas, tuple(variables)), LINKS_ALONE)
     assert found.kind == "link"
     assert "node3" in found.name

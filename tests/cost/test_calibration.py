@@ -1,4 +1,4 @@
-"""Calibration recovers a known law, stays near the prior with little to go by, and shrugs off outliers."""
+"""Calibration recovers a known law, stays near the prior with few records, and is robust to outliers."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_a_state_survives_json_and_restores_the_same_numbers() -> None:
     assert (restored.coefficients, restored.prior) == (saved.coefficients, saved.prior)
 
 
-def test_a_state_that_is_none_says_what_is_missing() -> None:
+def test_an_invalid_state_is_refused_and_the_missing_field_named() -> None:
     with pytest.raises(SpecError, match="The state of an AnalyticSimulator needs the field 'prior'"):
         AnalyticSimulator().restore({})
     state = AnalyticSimulator().state()

@@ -1,4 +1,4 @@
-"""What a replica computes, from flops or from a profile."""
+"""The computation of a replica, from flops or from a profile."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from autosync.baselines import BASELINES
 from autosync.cost import AnalyticSimulator
 from autosync.cost.capacity import core_flops, ready_fractions
 from autosync.spec import ModelProfile, ModelSpec, RuntimeRecord, Strategy, TimingProtocol
-from autosync.stats.occasions import positions_by_family
+from autosync.stats.drift import positions_by_family
 from tests import cases
 
 MODEL = cases.mlp_model()
@@ -19,7 +19,9 @@ STRATEGY = BASELINES["all_reduce_64mb"](MODEL, CLUSTER)
 
 
 def profiled(seconds: float, ready: float = 0.5) -> ModelSpec:
-    return replace(MODEL, profile=ModelProfile(seconds, 2 * seconds, {each.name: ready for each in MODEL.variables}))
+    return replace(
+        MODEL, profile=ModelProfile(seconds, 2 * seconds, {variable.name: ready for variable in MODEL.variables})
+    )
 
 
 def _record(model: ModelSpec, strategy: Strategy) -> RuntimeRecord:
@@ -41,7 +43,9 @@ def test_a_profile_says_when_gradients_are_ready():
 
 
 def test_a_slower_profile_makes_a_longer_step():
-    quick, slow = (AnalyticSimulator().predict(profiled(each), CLUSTER, [STRATEGY])[0] for each in (0.1, 1.0))
+    quick, slow = (
+        AnalyticSimulator().predict(profiled(pass_seconds), CLUSTER, [STRATEGY])[0] for pass_seconds in (0.1, 1.0)
+    )
     assert slow > quick + 1
 
 

@@ -1,4 +1,4 @@
-"""One simulator drafts and another verifies: who predicts what, and in which order the rest comes."""
+"""A cascade of simulators: the strategies that the best simulator predicts, and the order of the remaining drafts."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from autosync.cost import Drafted
+from autosync.cost import CascadeSimulator
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy
 from tests.contracts.test_simulator_contract import CLUSTER, MODEL, record
 from tests.space.samples import sampled
 
-STRATEGIES = list({each.digest: each for each in sampled(MODEL, CLUSTER, 80)}.values())[:40]
-NUMBER = {each.digest: number for number, each in enumerate(STRATEGIES)}
+STRATEGIES = list({strategy.digest: strategy for strategy in sampled(MODEL, CLUSTER, 80)}.values())[:40]
+NUMBER = {strategy.digest: number for number, strategy in enumerate(STRATEGIES)}
 
 
 @dataclass
 class Table:
-    """Predicts `sign` times a strategy's number, and counts whom it is asked about and what it is fitted on."""
+    """Predicts `sign` times a strategy's number, and records the strategies asked for and the fits."""
 
     sign: float
     asked: list[int] = field(default_factory=list)
@@ -27,26 +27,26 @@ class Table:
 
     def predict(self, model: ModelSpec, cluster: ClusterSpec, strategies: Sequence[Strategy]) -> np.ndarray:
         assert (model, cluster) == (MODEL, CLUSTER)
-        self.asked += [NUMBER[each.digest] for each in strategies]
-        return self.sign * np.array([NUMBER[each.digest] for each in strategies], dtype=np.float64)
+        self.asked += [NUMBER[strategy.digest] for strategy in strategies]
+        return self.sign * np.array([NUMBER[strategy.digest] for strategy in strategies], dtype=np.float64)
 
     def fit(self, records: Sequence[RuntimeRecord], weights: Sequence[float] | None = None) -> None:
         self.fitted.append((len(records), weights))
 
 
-def predicted(made: Drafted, strategies: Sequence[Strategy] = STRATEGIES) -> list[float]:
+def predicted(made: CascadeSimulator, strategies: Sequence[Strategy] = STRATEGIES) -> list[float]:
     return made.predict(MODEL, CLUSTER, strategies).tolist()
 
 
-def test_those_that_the_draft_finds_fastest_are_predicted_by_the_best() -> None:
+def test_the_fastest_drafts_are_predicted_by_the_best() -> None:
     best = Table(-1.0)
-    found = predicted(Drafted(Table(1.0), best, verified=10))
+    found = predicted(CascadeSimulator(Table(1.0), best, verified=10))
     assert sorted(best.asked) == list(range(10))
     assert found[:10] == [-float(number) for number in range(10)]
 
 
-def test_all_others_come_after_them_in_the_order_and_at_the_distances_of_their_drafts() -> None:
-    found = predicted(Drafted(Table(1.0), Table(-1.0), verified=10))
+def test_the_remaining_strategies_follow_in_the_order_and_at_the_distances_of_their_drafts() -> None:
+    found = predicted(CascadeSimulator(Table(1.0), Table(-1.0), verified=10))
     slowest = max(found[:10])
     assert min(found[10:]) >= slowest
     assert np.diff(found[10:]) == pytest.approx(1.0)
@@ -54,14 +54,14 @@ def test_all_others_come_after_them_in_the_order_and_at_the_distances_of_their_d
 
 def test_a_small_batch_is_predicted_by_the_best_alone() -> None:
     draft, best = Table(1.0), Table(-1.0)
-    assert predicted(Drafted(draft, best, verified=40)) == [-float(number) for number in range(40)]
+    assert predicted(CascadeSimulator(draft, best, verified=40)) == [-float(number) for number in range(40)]
     assert draft.asked == []
-    assert predicted(Drafted(draft, best, verified=40), []) == []
+    assert predicted(CascadeSimulator(draft, best, verified=40), []) == []
 
 
-def test_what_it_was_fitted_on_is_always_verified() -> None:
+def test_fitted_strategies_are_always_verified() -> None:
     best = Table(-1.0)
-    made = Drafted(Table(1.0), best, verified=10)
+    made = CascadeSimulator(Table(1.0), best, verified=10)
     measured = [record(STRATEGIES[number], (1.0,)) for number in (3, 30, 35)]
     made.fit([*measured, record(STRATEGIES[20], (), "failed")])
     found = predicted(made)
@@ -76,7 +76,7 @@ def test_what_it_was_fitted_on_is_always_verified() -> None:
 
 def test_both_learn_from_the_same_records_with_the_same_weights() -> None:
     draft, best = Table(1.0), Table(-1.0)
-    made, records = Drafted(draft, best), [record(each, (1.0,)) for each in STRATEGIES[:3]]
+    made, records = CascadeSimulator(draft, best), [record(strategy, (1.0,)) for strategy in STRATEGIES[:3]]
     made.fit(records)
     made.fit(records, [1.0, 0.5, 0.5])
     assert draft.fitted == best.fitted == [(3, None), (3, [1.0, 0.5, 0.5])]
@@ -84,7 +84,7 @@ def test_both_learn_from_the_same_records_with_the_same_weights() -> None:
 
 @dataclass
 class UnsureTable(Table):
-    """Says that it may be off by its number, over a hundred."""
+    """Reports a standard deviation of the strategy's number over a hundred."""
 
     def predict_with_spread(
         self, model: ModelSpec, cluster: ClusterSpec, strategies: Sequence[Strategy]
@@ -93,8 +93,8 @@ class UnsureTable(Table):
         return found, np.abs(found) / 100
 
 
-def test_it_is_as_sure_as_the_best_is_and_of_drafts_as_where_that_is_least_sure() -> None:
-    made = Drafted(Table(1.0), UnsureTable(-1.0), verified=10)
+def test_verified_strategies_have_the_deviations_of_the_best_and_drafts_the_largest() -> None:
+    made = CascadeSimulator(Table(1.0), UnsureTable(-1.0), verified=10)
     found, spread = made.predict_with_spread(MODEL, CLUSTER, STRATEGIES)
     assert found.tolist() == predicted(made)
     assert spread is not None
@@ -105,6 +105,6 @@ def test_it_is_as_sure_as_the_best_is_and_of_drafts_as_where_that_is_least_sure(
 
 
 @pytest.mark.parametrize("count", [5, 40])
-def test_of_a_best_that_does_not_say_how_sure_it_is_nothing_is_said(count: int) -> None:
-    made = Drafted(UnsureTable(1.0), Table(-1.0), verified=10)
+def test_there_are_no_deviations_if_the_best_reports_none(count: int) -> None:
+    made = CascadeSimulator(UnsureTable(1.0), Table(-1.0), verified=10)
     assert made.predict_with_spread(MODEL, CLUSTER, STRATEGIES[:count])[1] is None

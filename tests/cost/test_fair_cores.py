@@ -1,4 +1,4 @@
-"""A shared machine's cores, divided among the nodes that play on it."""
+"""A shared machine's cores are divided among the nodes emulated on it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.cost.cases import all_by
 
 
 def playing(*nodes: tuple[float, SharedCores | None]) -> ClusterSpec:
-    """A star whose nodes have these cores, and share these."""
+    """A star whose nodes are (cores, shared machine)."""
     cluster = cases.star_cluster(len(nodes))
     changed = zip(cluster.nodes, nodes, strict=True)
     return replace(

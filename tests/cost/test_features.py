@@ -1,4 +1,4 @@
-"""Features are dimensionless: they describe a strategy, not the names or the units of what it runs on."""
+"""Features are dimensionless: they describe a strategy, independent of names and units of the cluster."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_payload_shares_add_up_to_one() -> None:
     assert table[:, columns].sum(axis=1) == pytest.approx(np.ones(20))
 
 
-def test_features_tell_what_a_strategy_does() -> None:
+def test_features_describe_a_strategy() -> None:
     dense = cases.bert_like_model(sparse=False)
     ring = features(dense, CLUSTER, all_by(dense, CLUSTER, AllReduce(0)))
     server = features(dense, CLUSTER, all_by(dense, CLUSTER, ParameterServer("node0/cpu:0")))
@@ -57,11 +57,11 @@ def test_features_tell_algorithms_and_compressors_apart() -> None:
     tree = features(dense, CLUSTER, all_by(dense, CLUSTER, AllReduce(0, "tree")))
     assert (tree["tree_payload_share"], tree["ring_payload_share"]) == (1, 0)
     assert tree["chain_share"] > tree["link_push_share"]
-    own = features(dense, CLUSTER, all_by(dense, CLUSTER, AllReduce(0, compressor=TopK(0.01))))
-    assert own["all_gather_payload_share"] == pytest.approx(1)
+    top_k = features(dense, CLUSTER, all_by(dense, CLUSTER, AllReduce(0, compressor=TopK(0.01))))
+    assert top_k["all_gather_payload_share"] == pytest.approx(1)
     whole, cast = (
-        features(dense, CLUSTER, all_by(dense, CLUSTER, ParameterServer("node0/cpu:0", compressor=each)))
-        for each in (None, Cast("bf16"))
+        features(dense, CLUSTER, all_by(dense, CLUSTER, ParameterServer("node0/cpu:0", compressor=compressor)))
+        for compressor in (None, Cast("bf16"))
     )
     assert whole["dense_server_payload_share"] == cast["dense_server_payload_share"] == 1
     assert whole["log_coded_over_gradient_bytes"] == 0 < cast["log_coded_over_gradient_bytes"]

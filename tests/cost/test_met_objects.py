@@ -1,4 +1,4 @@
-"""Objects met before are found by identity, and never taken for each other."""
+"""Known objects are found by identity, and never confused with each other."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from autosync.cost.closed_form import rows as met_objects
 from autosync.cost.closed_form.rows import UNMET, MetObjects
 
 
-def test_objects_are_told_apart_though_they_are_equal() -> None:
+def test_equal_objects_are_distinguished() -> None:
     first, second, third = ["a"], ["a"], ["b"]
     met = MetObjects()
     met.add([first], [0])
@@ -18,7 +18,7 @@ def test_objects_are_told_apart_though_they_are_equal() -> None:
 
 
 @pytest.mark.thorough
-def test_of_many_objects_all_but_a_few_are_found() -> None:
+def test_nearly_all_of_many_objects_are_found() -> None:
     met, objects = MetObjects(), [[number] for number in range(20_000)]
     met.add(objects, range(20_000))
     numbers = met.numbers_of(objects)
@@ -27,7 +27,7 @@ def test_of_many_objects_all_but_a_few_are_found() -> None:
     assert found.mean() > 0.98
 
 
-def test_an_object_whose_slots_are_taken_is_not_known_and_none_is_taken_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_object_whose_slots_are_taken_is_unknown_and_not_confused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(met_objects, "BITS", 2)
     met, objects = MetObjects(), [[number] for number in range(100)]
     met.add(objects[:50], range(50))

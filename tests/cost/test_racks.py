@@ -1,4 +1,4 @@
-"""Traffic between racks shares their uplinks: figures worked out by hand for two racks of two nodes."""
+"""Traffic between racks shares their uplinks: figures computed by hand for two racks of two nodes."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def halved(cluster: ClusterSpec, algorithm: str) -> Strategy:
 def test_a_ring_that_visits_one_rack_after_the_other_crosses_each_uplink_once() -> None:
     cluster = racks(2, 2)
     found = link_bytes(traffic(MODEL, cluster, ring(BESIDE_ONE)), cluster)
-    # Every replica sends 2 x 3/4 of the model to the next; only node1 -> node2 and node3 -> node0 leave their rack.
+    # Every replica sends 2 x 3/4 of the model to the next. Only node1 -> node2 and node3 -> node0 leave their rack.
     sent = 1.5 * MODEL_BYTES
     assert [found[way] for way in ("rack0>core", "core>rack1", "rack1>core", "core>rack0")] == [sent] * 4
     assert {found[f"node{index}>rack{index // 2}"] for index in range(4)} == {sent}
@@ -66,10 +66,10 @@ def test_a_ring_that_alternates_between_racks_takes_twice_as_long() -> None:
 
 def test_rabenseifner_sends_the_large_halves_inside_racks() -> None:
     cluster = racks(2, 2)
-    near, far = (link_bytes(traffic(MODEL, cluster, halved(cluster, each)), cluster) for each in NEAR_AND_FAR)
+    near, far = (link_bytes(traffic(MODEL, cluster, halved(cluster, algorithm)), cluster) for algorithm in NEAR_AND_FAR)
     for found in (near, far):
         assert {found[f"node{index}>rack{index // 2}"] for index in range(4)} == {1.5 * MODEL_BYTES}
-    # Each of a rack's two nodes sends a quarter of the model, or a half, to the other rack, and twice.
+    # Each of a rack's two nodes sends a quarter (near) or a half (far) of the model to the other rack, twice.
     uplinks = ("rack0>core", "core>rack1", "rack1>core", "core>rack0")
     assert [near[way] for way in uplinks] == [MODEL_BYTES] * 4
     assert [far[way] for way in uplinks] == [2 * MODEL_BYTES] * 4
@@ -78,7 +78,7 @@ def test_rabenseifner_sends_the_large_halves_inside_racks() -> None:
 def test_in_rabenseifner_each_of_three_racks_sends_a_third_of_its_sums_to_each_other() -> None:
     cluster = racks(2, 2, 2)
     found = link_bytes(traffic(MODEL, cluster, halved(cluster, "rabenseifner")), cluster)
-    # Nodes of a rack exchange halves, and each sends two thirds of its half to other racks; and as much back.
+    # Nodes of a rack exchange halves, and each node sends two thirds of its half to other racks; means take as much.
     assert [found[f"node{index}>rack{index // 2}"] for index in range(6)] == pytest.approx([5 / 3 * MODEL_BYTES] * 6)
     assert [found[f"rack{rack}>core"] for rack in range(3)] == pytest.approx([4 / 3 * MODEL_BYTES] * 3)
 
@@ -93,8 +93,8 @@ def test_unlike_racks_send_each_other_the_model_once() -> None:
 def test_a_slow_node_sends_the_model_once() -> None:
     star = star_cluster(5)
     links = (
-        replace(each, gbit_per_s=Figure(0.05, "stated")) if "node1" in (each.source, each.target) else each
-        for each in star.links
+        replace(link, gbit_per_s=Figure(0.05, "stated")) if "node1" in (link.source, link.target) else link
+        for link in star.links
     )
     cluster = replace(star, links=tuple(links))
     for algorithm, buckets in (("rabenseifner", 1.0), ("blueconnect", 1.0), ("ring", 1.6), ("halving_doubling", 1.6)):
@@ -111,11 +111,11 @@ def test_a_server_is_pushed_to_and_sends_back_over_the_uplink_to_the_other_racks
     cluster = racks(2, 2)
     strategy = strategy_of(cluster, ParameterServer("node0/cpu:0"))
     found = link_bytes(traffic(MODEL, cluster, strategy), cluster)
-    # Both replicas of rack1 pull the model from rack0, and push its gradients there.
+    # Both replicas of rack1 pull the model from rack0 and push gradients to rack0.
     for way in ("rack0>core", "core>rack1", "rack1>core", "core>rack0"):
         assert found[way] == 2 * MODEL_BYTES
     assert found["node0>rack0"] == 3 * MODEL_BYTES
-    # Up while down; the server's own link is faster than its rack's uplink.
+    # Both directions are used at once; the server's own link is faster than its rack's uplink.
     assert seconds(cluster, strategy) == pytest.approx(2 * MODEL_BYTES / UPLINK_BYTES_PER_SECOND, rel=0.001)
 
 
@@ -123,7 +123,7 @@ def test_servers_in_both_racks_use_both_directions_of_the_uplinks_at_once() -> N
     cluster = racks(2, 2)
     strategy = strategy_of(cluster, ParameterServer("node0/cpu:0"), ParameterServer("node2/cpu:0"))
     found = link_bytes(traffic(MODEL, cluster, strategy), cluster)
-    # Up from rack0: its half pulled by two replicas, and their two gradients of the other half.
+    # Out of rack0: its half of the model, pulled by two replicas, and its two gradients of the other half.
     assert found["rack0>core"] == found["rack1>core"] == 2 * MODEL_BYTES
     assert seconds(cluster, strategy) == pytest.approx(2 * MODEL_BYTES / UPLINK_BYTES_PER_SECOND, rel=0.001)
 
@@ -155,9 +155,9 @@ def test_strategies_with_one_canonical_name_have_one_time(sizes: tuple[int, ...]
     times: dict[str, float] = {}
     for first, second in product(servers, repeat=2):
         decisions = (ParameterServer(first), ParameterServer(second), AllReduce(0))
-        each = tuple(VariableStrategy(name, (shard,)) for name, shard in zip("abc", decisions, strict=True))
+        decided = tuple(VariableStrategy(name, (shard,)) for name, shard in zip("abc", decisions, strict=True))
         for replicas in (tuple(servers), (*servers[::2], *servers[1::2])):
-            strategy = Strategy(replicas, each)
+            strategy = Strategy(replicas, decided)
             key = f"{replicas} {canonical_strategy(strategy, cluster).digest}"
             found = seconds(cluster, strategy, model)
             assert times.setdefault(key, found) == pytest.approx(found)

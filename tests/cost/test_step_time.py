@@ -1,4 +1,4 @@
-"""The closed form agrees with bounds worked out by hand, and ranks where the answer is known."""
+"""The closed form agrees with bounds computed by hand, and ranks correctly in known cases."""
 
 from __future__ import annotations
 
@@ -86,15 +86,15 @@ def test_a_server_behind_a_slow_link_is_slower() -> None:
 
 
 def per_variable(model: ModelSpec, cluster: ClusterSpec) -> Strategy:
-    decisions = tuple(VariableStrategy(each.name, (AllReduce(k),)) for k, each in enumerate(model.variables))
+    decisions = tuple(VariableStrategy(variable.name, (AllReduce(k),)) for k, variable in enumerate(model.variables))
     return Strategy(tuple(map(str, cluster.replica_devices)), decisions)
 
 
 def test_on_one_machine_many_buckets_cost_messages_and_time() -> None:
     cluster, model = cases.local_cluster(4), cases.bert_like_model(sparse=False)
-    many, one = per_variable(model, cluster), all_by(model, cluster, AllReduce(0))
-    assert traffic(model, cluster, many).messages.sum() == 75 * traffic(model, cluster, one).messages.sum()
-    assert seconds(model, cluster, many) > seconds(model, cluster, one)
+    many, single = per_variable(model, cluster), all_by(model, cluster, AllReduce(0))
+    assert traffic(model, cluster, many).messages.sum() == 75 * traffic(model, cluster, single).messages.sum()
+    assert seconds(model, cluster, many) > seconds(model, cluster, single)
 
 
 def test_on_slow_links_buckets_that_start_early_hide_behind_the_backward_pass() -> None:
@@ -162,7 +162,7 @@ def big(cluster: ClusterSpec, synchronizer: Synchronizer, coefficients: Coeffici
 
 
 def test_a_tree_waits_for_its_rounds_one_after_the_other() -> None:
-    # Two rounds up and two down, each a whole bucket over one link; halving and doubling sends what a ring does.
+    # Two rounds up and two down, each with a whole bucket over one link; halving and doubling sends as much as a ring.
     cluster = cases.star_cluster(4, gbit_per_s=0.2)
     assert big(cluster, AllReduce(0, "tree")) == pytest.approx(4 * 200e6 / 25e6, rel=0.01)
     assert big(cluster, AllReduce(0, "halving_doubling")) == pytest.approx(big(cluster, AllReduce(0)), rel=0.01)
@@ -176,15 +176,18 @@ def test_trees_of_several_buckets_use_both_directions_of_a_link_at_once() -> Non
 
 def test_a_tiny_bucket_goes_up_and_down_a_tree_in_fewer_rounds_than_round_a_ring() -> None:
     cluster, model = cases.star_cluster(8), dense_model(8)
-    tree, ring = (seconds(model, cluster, strategy_of(cluster, AllReduce(0, each)), FREE) for each in ("tree", "ring"))
+    tree, ring = (
+        seconds(model, cluster, strategy_of(cluster, AllReduce(0, algorithm)), FREE) for algorithm in ("tree", "ring")
+    )
     assert tree == pytest.approx(ring * 6 / 14, rel=0.05)
 
 
-def test_a_ring_of_a_nodes_leaders_crosses_the_network_less_than_one_that_goes_back_and_forth() -> None:
+def test_a_ring_of_node_leaders_crosses_the_network_less_than_a_ring_that_goes_back_and_forth() -> None:
     cluster, model = cases.star_cluster(4, gbit_per_s=0.2, workers=2), dense_model(50_000_000)
     back_and_forth = tuple(f"node{node}/cpu:{worker}" for worker in (0, 1) for node in range(4))
     flat, led = (
-        Strategy(back_and_forth, (VariableStrategy("w", (AllReduce(0, each),)),)) for each in ("ring", "hierarchical")
+        Strategy(back_and_forth, (VariableStrategy("w", (AllReduce(0, algorithm),)),))
+        for algorithm in ("ring", "hierarchical")
     )
     assert seconds(model, cluster, led, FREE) < 0.6 * seconds(model, cluster, flat, FREE)
 
@@ -195,7 +198,7 @@ def test_compression_saves_time_where_links_are_the_limit_and_costs_work(compres
     assert big(cluster, AllReduce(0, compressor=compressor)) < 0.6 * big(cluster, AllReduce(0))
     slow = Coefficients(0.0, 0.0, 0.0, 0.0, 0.0, core_seconds_per_reduced_byte=1e-6, overlap=1.0)
     model, here = dense_model(), cases.local_cluster(4)
-    whole, coded = (strategy_of(here, AllReduce(0, compressor=each)) for each in (None, compressor))
+    whole, coded = (strategy_of(here, AllReduce(0, compressor=choice)) for choice in (None, compressor))
     assert seconds(model, here, coded, slow) > seconds(model, here, whole, slow)
 
 
@@ -208,16 +211,16 @@ def matrix_model() -> ModelSpec:
 def test_factors_of_a_matrix_save_time_where_links_are_the_limit(compressor: Compressor, server: bool) -> None:
     cluster = cases.star_cluster(4, gbit_per_s=0.2)
     whole, factors = (
-        ParameterServer("node0/cpu:0", compressor=each) if server else AllReduce(0, compressor=each)
-        for each in (None, compressor)
+        ParameterServer("node0/cpu:0", compressor=choice) if server else AllReduce(0, compressor=choice)
+        for choice in (None, compressor)
     )
-    # A server's values go back whole, and while gradients come in hide what is saved there.
+    # A server's values go back uncompressed. With overlap, they hide the bytes saved by compressed gradients.
     free = replace(FREE, overlap=0.0 if server else 1.0)
-    found = [seconds(matrix_model(), cluster, strategy_of(cluster, each), free) for each in (whole, factors)]
+    found = [seconds(matrix_model(), cluster, strategy_of(cluster, choice), free) for choice in (whole, factors)]
     assert found[1] < (0.6 if server else 0.2) * found[0]
 
 
-def test_a_step_taken_apart_names_what_each_link_node_and_server_is_busy_for() -> None:
+def test_a_breakdown_has_the_busy_seconds_of_each_link_node_and_server() -> None:
     cluster, model = cases.star_cluster(4, gbit_per_s=0.2), dense_model(50_000_000, slots=1, flops=1e9)
     strategy = strategy_of(cluster, ParameterServer("node1/cpu:0"))
     parts = breakdown(model, cluster, strategy, Coefficients())

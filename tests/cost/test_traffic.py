@@ -1,4 +1,4 @@
-"""Traffic is the textbooks': bytes and messages over every link, bytes summed and updated on servers."""
+"""Traffic agrees with textbooks: bytes and messages over every link, bytes summed and updated on servers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from autosync.cost import traffic
 from autosync.errors import SpecError
-from autosync.layout.together import piece_sizes
+from autosync.layout.fusion import piece_sizes
 from autosync.spec import AllReduce, Cast, ModelSpec, ParameterServer, Strategy, Variable, VariableStrategy
 from tests import cases
 from tests.cost.cases import all_by, dense_model, link_bytes, link_messages, sparse_model, strategy_of
@@ -44,7 +44,9 @@ def test_a_ring_over_gpus_crosses_the_network_once_a_node_and_the_loopback_betwe
     model = ModelSpec("w", 8, "optimizer", 0, (Variable("w", (8000,), "float32", 0),))
     found = link_bytes(traffic(model, cluster, strategy_of(cluster, AllReduce(0))), cluster)
     sent = 2 * 7 / 8 * 32_000
-    network = {f"{end}>{other}": sent for node in "01" for end, other in _both_ways(f"node{node}", "switch")}
+    network = {
+        f"{end}>{end_of_link}": sent for node in "01" for end, end_of_link in _both_ways(f"node{node}", "switch")
+    }
     assert found == network | {"node0>node0": 3 * sent, "node1>node1": 3 * sent}
 
 
@@ -60,10 +62,10 @@ def test_a_bucket_with_fewer_elements_than_replicas_sends_fewer_chunks() -> None
 
 def test_shards_of_one_group_share_messages_and_those_of_two_groups_do_not() -> None:
     cluster = cases.star_cluster(4)
-    one = traffic(dense_model(), cluster, strategy_of(cluster, AllReduce(3), AllReduce(3)))
-    two = traffic(dense_model(), cluster, strategy_of(cluster, AllReduce(0), AllReduce(1)))
-    assert one.bytes == pytest.approx(two.bytes)
-    assert two.messages == pytest.approx(2 * one.messages)
+    together = traffic(dense_model(), cluster, strategy_of(cluster, AllReduce(3), AllReduce(3)))
+    apart = traffic(dense_model(), cluster, strategy_of(cluster, AllReduce(0), AllReduce(1)))
+    assert together.bytes == pytest.approx(apart.bytes)
+    assert apart.messages == pytest.approx(2 * together.messages)
 
 
 def test_a_parameter_server_is_an_incast_of_all_other_workers() -> None:
@@ -87,7 +89,7 @@ def test_small_shards_of_a_server_share_messages_unless_each_has_a_scale() -> No
         assert found["node0>switch"] == pytest.approx(messages)
 
 
-def test_shards_on_all_servers_load_every_link_alike_and_as_a_ring_does() -> None:
+def test_shards_on_all_servers_load_every_link_equally_like_a_ring() -> None:
     cluster = cases.star_cluster(4)
     servers = [ParameterServer(f"node{index}/cpu:0") for index in range(4)]
     cut = traffic(dense_model(), cluster, strategy_of(cluster, *servers))
@@ -108,11 +110,11 @@ def test_a_local_copy_crosses_once_to_each_other_node() -> None:
     model = dense_model(elements=1000)
     plain = link_bytes(traffic(model, cluster, strategy_of(cluster, ParameterServer("node0/cpu:1"))), cluster)
     copied = link_bytes(traffic(model, cluster, strategy_of(cluster, ParameterServer("node0/cpu:1", True))), cluster)
-    # Pulling: thrice without a copy, once with one. Pushing: summed on node1 first, then once, either way.
+    # Pulling: three times without a copy, once with a copy. Pushing: summed on node1 first, then once, in both cases.
     assert plain["node0>switch"] == 3 * 4000
     assert copied["node0>switch"] == 4000
     assert plain["node1>switch"] == copied["node1>switch"] == 4000
-    # On node0 two workers pull and push; on node1 two workers push to the first, and are copied to with a copy.
+    # On node0 two workers pull and push. On node1 two workers push to the first worker, and receive copies from it.
     assert plain["node0>node0"] == copied["node0>node0"] == 4 * 4000
     assert plain["node1>node1"] == 2 * 4000
     assert copied["node1>node1"] == 4 * 4000
@@ -122,7 +124,7 @@ def test_gradients_of_a_nodes_gpus_are_summed_there_and_sent_once() -> None:
     cluster = cases.gpu_cluster(nodes=2, gpus=4)
     model = dense_model(elements=1000)
     found = traffic(model, cluster, strategy_of(cluster, ParameterServer("node0/cpu:0")))
-    # The server's own GPUs share its process; the other node's four pull one by one.
+    # The server's own GPUs share its process; the four GPUs of the other node pull one by one.
     expected = {"node0>switch": 16_000, "switch>node1": 16_000, "node1>switch": 4000, "switch>node0": 4000}
     assert link_bytes(found, cluster) == expected
     assert found.reduced_bytes.tolist() == [5 * 4000, 0]
@@ -134,7 +136,7 @@ def test_only_touched_rows_of_a_sparse_variable_travel_to_its_server_and_back() 
     cluster = cases.star_cluster(3)
     found = traffic(sparse_model(), cluster, strategy_of(cluster, ParameterServer("node0/cpu:0")))
     rows, numbers = 50 * 10 * 4, 50 * 4
-    # There: row numbers, once, then gradients. Back: rows.
+    # To the server: row numbers, then gradients. Back: rows.
     assert link_bytes(found, cluster)["node1>switch"] == rows + numbers
     assert link_bytes(found, cluster)["switch>node1"] == rows
     assert link_bytes(found, cluster)["switch>node0"] == 2 * (rows + numbers)
@@ -182,7 +184,7 @@ def test_a_strategy_that_does_not_fit_says_why() -> None:
         "cannot hold parameters": all_by(model, cluster, ParameterServer("node9/cpu:0")),
         "has no synchronizer": Strategy(("node0/cpu:0",), ()),
         "is not in the cluster": Strategy(("node7/cpu:0",), all_by(model, cluster, AllReduce(0)).variables),
-        "and 6 more faults": strategy_of(cluster, AllReduce(0)),
+        "belongs to one model": strategy_of(cluster, AllReduce(0)),
     }
     for message, strategy in faulty.items():
         with pytest.raises(SpecError, match=re.escape(message)):

@@ -1,4 +1,4 @@
-"""A relay before a server that stops in the middle of what a client sends, so that a test can kill the client there."""
+"""A relay before a server that stops in the middle of a client's upload, so that a test can kill the client there."""
 
 from __future__ import annotations
 
@@ -12,10 +12,7 @@ CHUNK = 4096
 
 @final
 class Relay:
-    """Passes bytes on until `pattern` has come `times` times in what clients sent; from then on it passes nothing on.
-
-    `stopped` is set then.
-    """
+    """Forwards bytes until clients have sent `pattern` `times` times; then forwards nothing and sets `stopped`."""
 
     def __init__(self, endpoint: str, pattern: str, times: int = 1) -> None:
         host, _, port = endpoint.rpartition(":")

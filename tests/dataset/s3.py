@@ -1,4 +1,4 @@
-"""A real S3 server on this machine, by which records at an address are tested: moto's, which is in the extra `dev`."""
+"""A real S3 server on this machine for tests of records at an address: moto's, which is in the extra `dev`."""
 
 from __future__ import annotations
 
@@ -44,27 +44,27 @@ class S3:
 
     @property
     def files(self) -> fs.FileSystem:
-        """The server by pyarrow's own means."""
+        """The server as pyarrow's file system."""
         return fs.FileSystem.from_uri(f"s3://{BUCKET}?{self.options}")[0]
 
     def keys(self, name: str) -> list[str]:
-        """Names of the objects in a folder."""
-        found = self.files.get_file_info(fs.FileSelector(f"{BUCKET}/{name}", allow_not_found=True))
-        return sorted(each.base_name for each in found if each.is_file)
+        """Return the names of the objects in a folder."""
+        result = self.files.get_file_info(fs.FileSelector(f"{BUCKET}/{name}", allow_not_found=True))
+        return sorted(info.base_name for info in result if info.is_file)
 
     def ask(self, path: str, body: bytes = b"") -> None:
-        """Ask the server itself for something, such as to check credentials from now on."""
-        asked = urllib.request.Request(f"http://{self.endpoint}{path}", body, {"Content-Type": "text/plain"})
-        with urllib.request.urlopen(asked, timeout=10) as answer:
+        """Send a request to the server itself, for example to make it check credentials from now on."""
+        request = urllib.request.Request(f"http://{self.endpoint}{path}", body, {"Content-Type": "text/plain"})
+        with urllib.request.urlopen(request, timeout=10) as answer:
             assert answer.status == 200
 
 
 @contextmanager
 def s3_server(log: Path) -> Iterator[S3]:
-    """The server, in a process of its own, so that clients that are killed or hang do it no harm."""
-    with log.open("w") as said:
+    """Run the server in its own process, so that killed or hanging clients cannot harm it."""
+    with log.open("w") as output:
         process = subprocess.Popen(
-            [sys.executable, "-c", SERVES], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=said, text=True
+            [sys.executable, "-c", SERVES], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=output, text=True
         )
         try:
             assert process.stdout is not None
@@ -79,7 +79,7 @@ def s3_server(log: Path) -> Iterator[S3]:
 
 
 def credentials() -> dict[str, str]:
-    """Variables for clients of the server: any credentials will do, and none are looked for elsewhere."""
+    """Environment variables for clients of the server: arbitrary credentials, and no search for others."""
     return {
         "AWS_ACCESS_KEY_ID": "tests",
         "AWS_SECRET_ACCESS_KEY": "tests",
@@ -89,7 +89,7 @@ def credentials() -> dict[str, str]:
 
 
 def started(code: str, *arguments: str) -> subprocess.Popen[str]:
-    """A Python process that runs `code` with these arguments, as a client of the server."""
+    """Start a Python process that runs `code` with these arguments, as a client of the server."""
     environment = os.environ | credentials() | {"PYTHONPATH": os.pathsep.join([str(ROOT), os.environ["PYTHONPATH"]])}
     return subprocess.Popen(
         [sys.executable, "-c", code, *arguments], stdout=subprocess.PIPE, text=True, env=environment

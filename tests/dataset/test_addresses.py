@@ -1,4 +1,4 @@
-"""Records on a real S3 server: several heads at once, heads killed in the middle of writing, and what is refused."""
+"""Records on a real S3 server: several head nodes at once, heads killed in the middle of writing, and refusals."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.dataset.s3 import BUCKET, S3, credentials, s3_server, started
 pytest.importorskip("moto.server", reason="moto serves S3 in these tests; run `pip install '.[dev]'`")
 
 LARGE = 40_000
-"""Steps of a record whose file is far larger than what a socket holds."""
+"""Steps of a record whose file is far larger than a socket's buffer."""
 
 APPENDS = """
 import sys
@@ -79,13 +79,13 @@ def test_records_come_back_and_merge_into_one_object(server: S3, folder: Address
     store = RecordStore.create(folder)
     assert (keys(server, folder), store.read()) == ([], [])
     records = [example_record(index) for index in range(4)]
-    identities = [store.append(each) for each in [*records[::-1], records[0]]]
-    assert keys(server, folder) == sorted(f"record-{each}.parquet" for each in set(identities))
+    identities = [store.append(record) for record in [*records[::-1], records[0]]]
+    assert keys(server, folder) == sorted(f"record-{identity}.parquet" for identity in set(identities))
     assert store.compact() == 4
     assert store.compact() == 0
     (name,) = keys(server, folder)
     assert RecordStore(folder).read() == records
-    assert [each.name for each in store.current_files()] == [name]
+    assert [file.name for file in store.current_files()] == [name]
     with server.files.open_input_file(f"{folder.base.removeprefix('s3://')}/{name}") as file:
         assert sorted(pd.read_parquet(file)["seed"]) == [0, 1, 2, 3], "pandas reads the object as it is"
 
@@ -97,9 +97,9 @@ def test_heads_that_append_and_merge_at_once_lose_nothing_and_double_nothing(ser
     while any(head.poll() is None for head in heads):
         seen.append(len(RecordStore(folder).read()))
     assert [head.returncode for head in heads] == [0, 0, 0]
-    assert seen == sorted(seen), "what was seen once is never missing"
+    assert seen == sorted(seen), "a record that was seen once is never missing"
     store = RecordStore(folder)
-    assert [each.seed for each in store.read()] == list(range(16))
+    assert [record.seed for record in store.read()] == list(range(16))
     store.compact()
     assert store.read_table(["seed"]).num_rows == 16
     assert len(keys(server, folder)) == 1
@@ -133,8 +133,8 @@ def test_a_merge_killed_anywhere_neither_loses_nor_doubles_a_record(
     server: S3, folder: Address, at: bytes, times: int
 ) -> None:
     store, records = RecordStore.create(folder), [example_record(index) for index in range(4)]
-    for each in records:
-        store.append(each)
+    for record in records:
+        store.append(record)
     relay = Relay(server.endpoint, at.decode(), times)
     head = started(COMPACTS, str(S3(relay.endpoint).folder(folder.base.partition(f"{BUCKET}/")[2])))
     assert relay.stopped.wait(60)
@@ -167,7 +167,7 @@ def test_what_is_no_record_at_an_address_is_named(server: S3, folder: Address) -
     path = folder.base.removeprefix("s3://")
     strangers = {
         "x.parquet": "x.parquet.* cannot be read as Parquet .*; move it elsewhere",
-        "notes.txt": "holds Parquet files only, but .*notes.txt.* is none; move it elsewhere",
+        "notes.txt": "must hold only Parquet files, but .*notes.txt.* is no such file; move it elsewhere",
     }
     for name, sentence in strangers.items():
         with server.files.open_output_stream(f"{path}/{name}") as stream:
@@ -184,8 +184,8 @@ def one_sentence(told: pytest.ExceptionInfo[DatasetError]) -> bool:
 @pytest.mark.parametrize(
     ("address", "sentence"),
     [
-        ("foo://x/y", r"at an address that pyarrow\.fs knows, such as s3://.*; foo://x/y is none \(Unrecognized"),
-        ("s3://bucket/x?region=a&bogus=1", r"is none \(Unexpected query parameter in S3 URI"),
+        ("foo://x/y", r"at an address that pyarrow\.fs knows, such as s3://.*; foo://x/y is neither \(Unrecognized"),
+        ("s3://bucket/x?region=a&bogus=1", r"is neither \(Unexpected query parameter in S3 URI"),
         ("hdfs://nowhere:1/x", r"lib(jvm|hdfs).*; this machine cannot use such an address; name another\.$"),
     ],
 )
@@ -210,7 +210,7 @@ def test_credentials_that_are_not_known_are_refused(tmp_path: Path, monkeypatch:
     for name, value in credentials().items():
         monkeypatch.setenv(name, value)
     with s3_server(tmp_path / "log") as strict:
-        strict.ask("/moto-api/reset-auth", b"0")  # from now on it looks at them
+        strict.ask("/moto-api/reset-auth", b"0")  # from now on the server checks them
         address = Address(f"s3://{BUCKET}/x", strict.options)
         for use in (RecordStore(address).read, lambda: RecordStore.create(address)):
             with pytest.raises(DatasetError, match=r"; give credentials as the tools of its provider read") as told:
@@ -240,7 +240,7 @@ def test_who_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_error_of_pyarrow_of_any_kind_is_an_error_of_a_file() -> None:
-    """As Azure's file system raises where there are no credentials."""
+    """Azure's file system raises such an error without credentials."""
 
     def ask() -> None:
         raise pa.ArrowException("Unknown error: Check for Hierarchical Namespace support failed")

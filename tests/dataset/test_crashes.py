@@ -52,7 +52,9 @@ else:
 
 
 def dies_at(directory: Path, fatal_call: int, action: str) -> bool:
-    """Whether a process that does `action` and is killed before its `fatal_call`-th file operation lives that long."""
+    """Run `action` in a process that is killed before its `fatal_call`-th file operation; return whether it got that
+    far.
+    """
     result = subprocess.run([sys.executable, "-c", DIES_AT, str(directory), str(fatal_call), action], check=False)
     assert result.returncode in (0, -signal.SIGKILL)
     return result.returncode != 0

@@ -1,4 +1,4 @@
-"""What a person reads when a directory of records cannot be used."""
+"""The messages for a directory of records that cannot be used."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def store(tmp_path: Path) -> RecordStore:
 
 @pytest.fixture
 def ordinary_user() -> Iterator[None]:
-    """Without the superuser's rights, for whom no directory is read-only."""
+    """Drop the superuser's rights, because no directory is read-only for the superuser."""
     user = os.geteuid()
     if user == 0:
         os.seteuid(NOBODY)
@@ -38,7 +38,7 @@ def ordinary_user() -> Iterator[None]:
 
 @contextmanager
 def full_disk() -> Iterator[None]:
-    """No file may grow over 256 bytes; not even pytest's own output, so nothing is printed within."""
+    """Limit files to 256 bytes, including pytest's own output, so the block must not print anything."""
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (256, limits[1]))
@@ -88,7 +88,9 @@ def test_a_missing_directory_has_no_records_to_read(tmp_path: Path):
 def test_a_file_that_is_not_parquet_is_named(store: RecordStore, name: str):
     (store.directory / name).write_text("hello")
     for read in (store.read, store.compact, store.read_table, lambda: RecordStore.create(store.directory)):
-        with pytest.raises(DatasetError, match=rf"Parquet files only, but .*{name} is none; move it elsewhere"):
+        with pytest.raises(
+            DatasetError, match=rf"must hold only Parquet files, but .*{name} is no such file; move it elsewhere"
+        ):
             read()
 
 
@@ -114,7 +116,7 @@ def test_a_parquet_file_of_something_else_is_named(store: RecordStore):
 
 
 def with_value(path: Path, column: str, value: object) -> None:
-    """Let the one row in `path` hold `value`."""
+    """Replace the value in the only row of `path`."""
     table = pq.read_table(path)
     field = table.schema.field(column)
     changed = table.set_column(table.column_names.index(column), field, pa.array([value], field.type))
@@ -138,7 +140,7 @@ def test_a_document_that_is_none_is_refused_by_its_row_and_file(store: RecordSto
     identity = store.append(example_record())
     (path,) = store.directory.iterdir()
     with_value(path, column, text)
-    with pytest.raises(DatasetError, match=rf"^Row '{identity}' of .*{path.name} is no valid record: ") as refusal:
+    with pytest.raises(DatasetError, match=rf"^Row '{identity}' of .*{path.name} is not a valid record: ") as refusal:
         store.read()
     assert len(str(refusal.value)) < 700
     assert "\n" not in str(refusal.value)
@@ -152,7 +154,7 @@ def test_a_document_that_is_none_is_refused_by_its_row_and_file(store: RecordSto
         ("reason", "none", "Exactly the records that are not ok state a reason"),
         ("step_seconds", [0.1, float("inf")], "Step seconds are positive and finite"),
         ("step_seconds", [0.1, -0.5], "Step seconds are positive and finite"),
-        ("step_seconds", [0.1, None], "A value is of another kind"),
+        ("step_seconds", [0.1, None], "A value has the wrong type"),
         ("step_seconds", [], "holds its step seconds"),
         ("started_at", float("inf"), "A record's start is finite"),
         ("started_at", float("nan"), "A record's start is finite"),
@@ -167,7 +169,7 @@ def test_a_row_that_breaks_a_rule_of_records_is_named(store: RecordStore, column
     identity = store.append(example_record())
     (path,) = store.directory.iterdir()
     with_value(path, column, value)
-    with pytest.raises(DatasetError, match=rf"^Row '{identity}' of .*{path.name} is no valid record: .*{said}"):
+    with pytest.raises(DatasetError, match=rf"^Row '{identity}' of .*{path.name} is not a valid record: .*{said}"):
         store.read()
 
 
@@ -185,7 +187,7 @@ def test_a_strategy_of_another_model_is_refused(store: RecordStore):
     (path,) = store.directory.iterdir()
     strategy = pq.read_table(path)["strategy_json"][0].as_py()
     with_value(path, "strategy_json", strategy.replace('"variable":"', '"variable":"no ', 1))
-    with pytest.raises(DatasetError, match=r"is no valid record: Its strategy decides of other variables than its"):
+    with pytest.raises(DatasetError, match=r"is not a valid record: Its strategy must decide exactly the variables"):
         store.read()
 
 
@@ -203,5 +205,5 @@ def test_a_seed_of_more_than_64_bits_is_refused_with_a_sentence(store: RecordSto
 
 
 def test_ray_data_needs_a_record(store: RecordStore):
-    with pytest.raises(DatasetError, match="holds none; run a trial first"):
+    with pytest.raises(DatasetError, match="holds no record; run a trial first"):
         ray_dataset(store.directory)

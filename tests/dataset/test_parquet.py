@@ -1,4 +1,4 @@
-"""Parquet files that are damaged, or that say and hold more than a file of records may."""
+"""Parquet files that are damaged, or that state or contain more than a file of records may."""
 
 from __future__ import annotations
 
@@ -29,8 +29,9 @@ COLUMNS = (
 
 
 def flipped(content: bytes, seed: int, times: int) -> Iterator[bytes]:
-    """`content` with one bit turned, somewhere else each time; the footer, which no page's checksum covers, as often
-    as all the rest."""
+    """Yield `content` with one flipped bit, each time elsewhere: half of the flips in the footer, which has no
+    checksum.
+    """
     chosen = random.Random(seed)
     (footer_bytes,) = struct.unpack("<I", content[-8:-4])
     for number in range(times):
@@ -46,15 +47,15 @@ def assert_each_flip_is_refused_or_harmless(directory: Path, times: int) -> None
     store.compact()
     (path,) = directory.iterdir()
     whole, records = path.read_bytes(), store.read()
-    said = []
+    messages = []
     for damaged in flipped(whole, seed=0, times=times):
         path.write_bytes(damaged)
         try:
             assert store.read() == records
         except DatasetError as error:
-            said.append(str(error))
-    assert all(path.name in each and "\n" not in each for each in said)
-    assert len(said) > times / 5, "most bytes of the data matter"
+            messages.append(str(error))
+    assert all(path.name in message and "\n" not in message for message in messages)
+    assert len(messages) > times / 5, "most bytes of the data matter"
 
 
 def test_a_flipped_bit_is_refused_by_the_files_name_or_changes_nothing(tmp_path: Path):
@@ -72,15 +73,15 @@ def test_results_are_verified_too(tmp_path: Path):
     store.merge()
     (path,) = tmp_path.iterdir()
     whole, rows = path.read_bytes(), store.read()
-    said = []
+    messages = []
     for damaged in flipped(whole, seed=1, times=200):
         path.write_bytes(damaged)
         try:
             assert store.read() == rows
         except DatasetError as error:
-            said.append(str(error))
-    assert all(path.name in each for each in said)
-    assert len(said) > 20
+            messages.append(str(error))
+    assert all(path.name in message for message in messages)
+    assert len(messages) > 20
 
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.parent.name)
@@ -92,14 +93,14 @@ def test_what_is_written_reads_the_same_with_pyarrow_alone(tmp_path: Path):
     table = pa.concat_tables([table_of(example_record(0)), table_of(failed_record(1))])
     with (tmp_path / "plain.parquet").open("wb") as file:
         write_table(table, file)
-    found = pq.read_table(tmp_path / "plain.parquet", page_checksum_verification=True)
-    assert found.schema.equals(SCHEMA.arrow)
-    assert [field.metadata for field in found.schema] == [field.metadata for field in SCHEMA.arrow]
-    assert found.drop_columns("final_loss").equals(table.drop_columns("final_loss"))  # NaN is equal to nothing
+    result = pq.read_table(tmp_path / "plain.parquet", page_checksum_verification=True)
+    assert result.schema.equals(SCHEMA.arrow)
+    assert [field.metadata for field in result.schema] == [field.metadata for field in SCHEMA.arrow]
+    assert result.drop_columns("final_loss").equals(table.drop_columns("final_loss"))  # NaN is equal to nothing
 
 
 def written(directory: Path, table: pa.Table) -> Path:
-    """`table`, with what tells that it is of records, in a file of `directory`."""
+    """Write `table`, with the metadata of records, to a file of `directory`."""
     metadata = (table.schema.metadata or {}) | SCHEMA.arrow.metadata
     path = directory / "odd.parquet"
     pq.write_table(table.replace_schema_metadata(metadata), path, compression="zstd")
@@ -123,7 +124,7 @@ def test_a_file_that_says_too_many_rows_is_refused_before_they_are_read(tmp_path
     }
     path = written(tmp_path, pa.table(alike))
     assert path.stat().st_size < 2**20
-    assert_refused(tmp_path, rf"says that it has {rows} rows, but at most {limits.MOST_ROWS} of a file are read")
+    assert_refused(tmp_path, rf"states {rows} rows, but at most {limits.MOST_ROWS} rows of a file are read")
 
 
 def test_a_list_of_very_many_alike_is_refused_though_the_file_is_tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -132,14 +133,14 @@ def test_a_list_of_very_many_alike_is_refused_though_the_file_is_tiny(tmp_path: 
     listed = pa.ListArray.from_arrays(pa.array([0, count], pa.int32()), pa.array(np.zeros(count)))
     path = written(tmp_path, pa.table({"step_seconds": listed}))
     assert path.stat().st_size < 4096
-    assert_refused(tmp_path, "holds more than 16 MiB once it is decompressed")
+    assert_refused(tmp_path, "holds more than 16 MiB after decompression")
     _understate(path, count, 1000)
     assert pq.read_metadata(path).row_group(0).column(0).num_values == 1000
-    assert_refused(tmp_path, "holds more than 16 MiB once it is decompressed")
+    assert_refused(tmp_path, "holds more than 16 MiB after decompression")
 
 
 def _understate(path: Path, values: int, stated: int) -> None:
-    """Let the footer of `path` say `stated` where it said `values`; what the pages say stays."""
+    """Change a count in the footer of `path` from `values` to `stated`; the pages keep their counts."""
     content = path.read_bytes()
     (footer_bytes,) = struct.unpack("<I", content[-8:-4])
     footer = content[-8 - footer_bytes : -8]
@@ -150,11 +151,11 @@ def _understate(path: Path, values: int, stated: int) -> None:
 
 
 def _varint(value: int) -> bytes:
-    """A number as a zigzag varint of Thrift's compact protocol."""
-    value, found = value << 1, b""
+    """Encode a number as a zigzag varint of Thrift's compact protocol."""
+    value, result = value << 1, b""
     while value > 127:
-        value, found = value >> 7, found + bytes([value & 127 | 128])
-    return found + bytes([value])
+        value, result = value >> 7, result + bytes([value & 127 | 128])
+    return result + bytes([value])
 
 
 def test_text_that_repeats_is_held_once_and_refused_where_every_row_wants_it(
@@ -180,13 +181,13 @@ def test_pages_that_repeat_parts_of_text_are_refused(tmp_path: Path):
         use_dictionary=False,
         column_encoding={"record_id": "DELTA_BYTE_ARRAY"},
     )
-    assert_refused(tmp_path, r"cannot be read as Parquet \(a page is encoded in a way that autosync does not write\)")
+    assert_refused(tmp_path, r"cannot be read as Parquet \(a page has an encoding that autosync does not write\)")
 
 
 def test_text_that_is_no_unicode_is_refused(tmp_path: Path):
     name = pa.DictionaryArray.from_arrays(pa.array([0], pa.int32()), pa.array([b"\xff\xfe"]))
     path = written(tmp_path, table_of(example_record()).set_column(0, "record_id", name.cast(pa.binary())))
-    assert_refused(tmp_path, r"(has columns of other types|cannot be read)")
+    assert_refused(tmp_path, r"(has columns of types that|cannot be read)")
     assert path.exists()
 
 
@@ -195,5 +196,5 @@ def test_a_pipe_a_folder_and_a_ring_of_links_are_no_files_of_records(tmp_path: P
         directory = tmp_path / str(len(list(tmp_path.iterdir())))
         directory.mkdir()
         make(directory / "odd.parquet")
-        with pytest.raises(DatasetError, match=r"holds Parquet files only, but .*odd\.parquet is none"):
+        with pytest.raises(DatasetError, match=r"must hold only Parquet files, but .*odd\.parquet is no such file"):
             RecordStore(directory).read()

@@ -18,10 +18,10 @@ OLD = Path(__file__).parents[1] / "data" / "records_v1.parquet"
 
 
 def flip_a_seed(directory: Path) -> Path:
-    """Turn a bit of the seeds in the largest file, which the ids, read first, do not tell of."""
-    path = max(directory.glob("records-*.parquet"), key=lambda each: each.stat().st_size)
+    """Flip a bit of the seeds in the largest file. Readers that only read the ids do not notice."""
+    path = max(directory.glob("records-*.parquet"), key=lambda file: file.stat().st_size)
     group = pq.read_metadata(path).row_group(0)
-    (seeds,) = (each for each in map(group.column, range(group.num_columns)) if each.path_in_schema == "seed")
+    (seeds,) = (chunk for chunk in map(group.column, range(group.num_columns)) if chunk.path_in_schema == "seed")
     at, content = seeds.data_page_offset - 3, bytearray(path.read_bytes())  # the end of the dictionary before it
     content[at] ^= 16
     path.write_bytes(bytes(content))
@@ -58,5 +58,5 @@ def test_ray_data_reads_merged_and_single_files_beside_temporary_ones(tmp_path: 
     assert sorted(row["seed"] for row in plain) == [0, 0, 1, 2, 7]
     assert set(rows[0]) == {column.name for column in COLUMNS}
     assert set(short[0]) == {"record_id", "seed"}
-    assert [record_id(each) for each in records] == sorted(wanted), "nothing of them is lost"
-    assert {each.seed for each in records} == {1, 7, 8}, "the last is of a file that an older version wrote"
+    assert [record_id(record) for record in records] == sorted(wanted), "no record is lost"
+    assert {record.seed for record in records} == {1, 7, 8}, "the last is from a file of an older version"

@@ -1,4 +1,4 @@
-"""Results on disk: whole, typed, replaced and not doubled, and told from other files."""
+"""Results on disk: complete, typed, replaced instead of duplicated, and distinguished from other files."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_columns_state_their_unit_and_meaning_in_the_file(tmp_path: Path) -> Non
 
 def test_files_of_other_columns_and_foreign_files_are_refused_by_name(tmp_path: Path) -> None:
     ResultStore.create(tmp_path, COLUMNS[:2]).write("one", [{"who": "a", "seconds": []}])
-    with pytest.raises(DatasetError, match=r"one\.parquet has other columns than these results have: who, seconds"):
+    with pytest.raises(DatasetError, match=r"one\.parquet must have the columns of these .*, but has who, seconds"):
         ResultStore(tmp_path, COLUMNS).read()
     (tmp_path / "one.parquet").write_bytes(b"nonsense")
     with pytest.raises(DatasetError, match=r"one\.parquet cannot be read as Parquet .*; move it elsewhere\."):
@@ -92,7 +92,7 @@ def test_a_merged_file_that_does_not_say_whose_its_rows_are_is_refused(tmp_path:
     store = ResultStore.create(tmp_path, COLUMNS)
     store.write("merged", ROWS)
     for ask in (store.read, store.merge, lambda: "one" in store):
-        with pytest.raises(DatasetError, match=r"merged\.parquet does not say which rows are whose; remove it\."):
+        with pytest.raises(DatasetError, match=r"merged\.parquet must state the number of rows .*; remove it\."):
             ask()
 
 
@@ -105,6 +105,6 @@ def test_a_key_of_a_merged_file_names_no_file_elsewhere(tmp_path: Path, key: str
     table = pq.read_table(outside)
     hostile = table.replace_schema_metadata({b"autosync.rows": json.dumps({key: len(table)})})
     pq.write_table(hostile, tmp_path / "store" / "merged.parquet")
-    with pytest.raises(DatasetError, match=r"merged\.parquet does not say which rows are whose; remove it\."):
+    with pytest.raises(DatasetError, match=r"merged\.parquet must state the number of rows .*; remove it\."):
         store.merge()
     assert outside.exists()

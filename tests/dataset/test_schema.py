@@ -1,4 +1,4 @@
-"""Files of every version open; newer ones are refused."""
+"""Files of every version can be read; the program refuses newer versions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from autosync.spec.record import OUTCOMES
 from tests.dataset.examples import example_record
 
 VERSION_1 = Path(__file__).parents[1] / "data" / "records_v1.parquet"
-"""Three records written by the first version; never written anew."""
+"""Three records written by the first version of the program; do not regenerate the file."""
 
 
 def test_a_file_of_version_1_still_opens(tmp_path: Path):
@@ -81,7 +81,7 @@ def test_a_column_of_another_type_is_refused(tmp_path: Path):
     position = table.column_names.index("seed")
     table = table.set_column(position, "seed", pa.array(["a", "b", "c"])).replace_schema_metadata(SCHEMA.arrow.metadata)
     pq.write_table(table, tmp_path / "odd.parquet")
-    with pytest.raises(DatasetError, match=r"odd.parquet has columns of other types"):
+    with pytest.raises(DatasetError, match=r"odd.parquet has columns of types that records do not have"):
         RecordStore(tmp_path).read()
 
 
@@ -93,24 +93,27 @@ def test_column_names_are_unique_and_described():
 
 def test_every_field_of_a_record_has_a_column():
     documents = {"model", "cluster", "strategy", "protocol", "pace"}
-    assert {f"{each}_json" for each in documents} <= {column.name for column in COLUMNS}
-    assert {each.name for each in fields(RuntimeRecord)} - {column.name for column in COLUMNS} == documents
+    assert {f"{document}_json" for document in documents} <= {column.name for column in COLUMNS}
+    assert {field.name for field in fields(RuntimeRecord)} - {column.name for column in COLUMNS} == documents
     assert SCHEMA.version == COLUMNS[-1].since
 
 
-MAY_KNOW = [each.name for each in fields(RuntimeRecord) if each.default is None and each.name not in ("pace", "phases")]
+EXAMPLES = {"framework": "pytorch"}
+MAY_KNOW = [
+    field.name for field in fields(RuntimeRecord) if field.default is None and field.name not in ("pace", "phases")
+]
 
 
 @pytest.mark.parametrize("field", MAY_KNOW)
 def test_what_a_record_may_know_goes_to_json_and_to_disk_and_back(field: str, tmp_path: Path):
-    known, unknown = (replace(example_record(0), **{field: value}) for value in (3, None))
+    known, unknown = (replace(example_record(0), **{field: value}) for value in (EXAMPLES.get(field, 3), None))
     store = RecordStore.create(tmp_path)
     for record in (known, unknown):
         assert RuntimeRecord.from_json(parse_json(canonical_json(record.to_json()), "A record")) == record
         store.append(record)
-    assert [each in store.read() for each in (known, unknown)] == [True, True]
+    assert [record in store.read() for record in (known, unknown)] == [True, True]
     assert store.compact() == 2
-    assert [each in store.read() for each in (known, unknown)] == [True, True]
+    assert [record in store.read() for record in (known, unknown)] == [True, True]
 
 
 def test_the_column_of_outcomes_names_them_all():
@@ -128,9 +131,9 @@ def test_a_paced_record_goes_to_disk_and_back_and_says_so_in_columns_of_its_own(
     for record in (real, paced, failed):
         assert RuntimeRecord.from_json(parse_json(canonical_json(record.to_json()), "A record")) == record
         store.append(record)
-    assert all(each in store.read() for each in (real, paced, failed))
+    assert all(record in store.read() for record in (real, paced, failed))
     assert store.compact() == 3
-    assert all(each in store.read() for each in (real, paced, failed))
+    assert all(record in store.read() for record in (real, paced, failed))
     table = store.to_pandas()
     assert sorted(zip(table["time"], table["numbers"], table["pace_json"].isna(), strict=True)) == [
         ("paced", "recorded", False),
@@ -143,7 +146,7 @@ def test_a_paced_record_goes_to_disk_and_back_and_says_so_in_columns_of_its_own(
 def test_a_record_says_the_phases_of_its_steps_on_disk_too_where_links_change(tmp_path: Path):
     stays = example_record(0)
     later = (LaterRate(5.0, Figure(0.1, "stated")),)
-    cluster = replace(stays.cluster, links=tuple(replace(each, later=later) for each in stays.cluster.links))
+    cluster = replace(stays.cluster, links=tuple(replace(link, later=later) for link in stays.cluster.links))
     changes = replace(stays, cluster=cluster, phases=(0, 0, 1))
     failed = replace(changes, outcome="failed", reason="The loss is nan.", step_seconds=(), phases=())
     store = RecordStore.create(tmp_path)
@@ -151,9 +154,9 @@ def test_a_record_says_the_phases_of_its_steps_on_disk_too_where_links_change(tm
         assert RuntimeRecord.from_json(parse_json(canonical_json(record.to_json()), "A record")) == record
         store.append(record)
     assert store.compact() == 3
-    assert all(each in store.read() for each in (stays, changes, failed))
-    told = {None if each is None else tuple(map(int, each)) for each in store.to_pandas()["phases"]}
-    assert told == {(), (0, 0, 1), None}
+    assert all(record in store.read() for record in (stays, changes, failed))
+    phases = {None if values is None else tuple(map(int, values)) for values in store.to_pandas()["phases"]}
+    assert phases == {(), (0, 0, 1), None}
     assert "phases" not in stays.to_json()
 
 
@@ -161,7 +164,7 @@ def test_a_record_says_the_phases_of_its_steps_on_disk_too_where_links_change(tm
 def test_phases_are_of_each_step_and_those_that_the_cluster_has(phases: tuple[int, ...]):
     stays = example_record(0)
     later = (LaterRate(5.0, Figure(0.1, "stated")),)
-    cluster = replace(stays.cluster, links=tuple(replace(each, later=later) for each in stays.cluster.links))
+    cluster = replace(stays.cluster, links=tuple(replace(link, later=later) for link in stays.cluster.links))
     with pytest.raises(SpecError, match="the phase of each timed step where links change: here 3 phases from 0 to 1"):
         replace(stays, cluster=cluster, phases=phases)
     with pytest.raises(SpecError, match="the phase of each timed step where links change"):
@@ -170,6 +173,6 @@ def test_phases_are_of_each_step_and_those_that_the_cluster_has(phases: tuple[in
 
 def test_records_from_before_there_was_a_pace_are_real(tmp_path: Path):
     shutil.copy(VERSION_1, tmp_path)
-    assert {(each.time, each.numbers, each.pace) for each in RecordStore.create(tmp_path).read()} == {
+    assert {(record.time, record.numbers, record.pace) for record in RecordStore.create(tmp_path).read()} == {
         ("real", "real", None)
     }

@@ -174,6 +174,6 @@ def test_two_processes_append_and_compact_at_once_and_lose_nothing(store: Record
     for writer in writers:
         writer.start()
     while any(writer.is_alive() for writer in writers):
-        store.read()  # a reader beside them never meets a half-written or vanished file
+        store.read()  # a concurrent reader never sees a half-written or missing file
     assert [writer.exitcode for writer in writers] == [0, 0]
     assert [record.seed for record in store.read()] == [*range(25), *range(100, 125)]

@@ -1,7 +1,7 @@
-"""What a client finds that uses TensorFlow's collectives on real servers, now and then failing, and connecting anew.
+"""A client that uses TensorFlow's collectives on real servers, provokes a failure, and connects again.
 
-Run as a process, since connecting changes it for good: `python -m tests.engine.collective_client ADDRESS ...` prints
-one JSON object.
+It runs as its own process, because connecting changes a process permanently. `python -m tests.engine.collective_client
+ADDRESS ...` prints the results as one JSON object.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from autosync.engine.placement import Placement
-from autosync.engine.servers import connect
-from autosync.engine.step.realize import Session
-from autosync.engine.sync.all_reduce.collective import collective_mean
-from autosync.engine.sync.member import Members
-from autosync.engine.sync.wire import PLAIN
+from autosync.engine.tensorflow.placement import Placement
+from autosync.engine.tensorflow.servers import connect
+from autosync.engine.tensorflow.step.session import TensorFlowSession
+from autosync.engine.tensorflow.sync.all_reduce.collective import collective_mean
+from autosync.engine.tensorflow.sync.member import Members
+from autosync.engine.tensorflow.sync.wire import PLAIN
 from tests.cases import local_cluster
 from tests.contracts.parity import BOUNDS, captured_task, reference, trained_alike
 from tests.contracts.ways import ALONE
@@ -28,17 +28,17 @@ from tests.contracts.ways import ALONE
 __all__ = ["ROUNDS", "WAYS"]
 
 ROUNDS = 3
-"""Times that each of `WAYS` has its turn on each connection."""
+"""The number of times that each of `WAYS` trains on each connection."""
 
 WAYS = ("one ring", "a collective a variable", "one server", "one collective")
 
 
 def _trained(addresses: Sequence[str], again: bool = True) -> list[float]:
-    """The worst error of every trial on one new connection, strategies in turn. The batches come from the client."""
+    """The worst error of every trial on a new connection, for all strategies. The client supplies the batches."""
     gc.collect()
     connect(addresses, again=again)
     cluster = local_cluster(len(addresses))
-    session = Session(captured_task("dense", "momentum"), cluster, Placement.on_workers(cluster))
+    session = TensorFlowSession(captured_task("dense", "momentum"), cluster, Placement.on_workers(cluster))
     expected = reference("dense", "momentum", len(addresses))
     errors = []
     for _ in range(ROUNDS):
@@ -49,7 +49,7 @@ def _trained(addresses: Sequence[str], again: bool = True) -> list[float]:
 
 
 def _failing(count: int) -> Any:
-    """A function of one collective in which the last worker's op fails when it is told to."""
+    """A function with one collective, in which the last worker's op fails if the argument says so."""
     cluster = local_cluster(count)
     devices = [f"/job:worker/replica:0/task:{task}/device:CPU:0" for task in range(count)]
     members = Members.of(Placement.on_workers(cluster), [f"node0/cpu:{number}" for number in range(count)])

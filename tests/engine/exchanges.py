@@ -1,4 +1,4 @@
-"""Exchanges by themselves, on logical devices: one step after another on given gradients."""
+"""Runs exchanges alone, on logical devices: one step after another on given gradients."""
 
 from __future__ import annotations
 
@@ -6,22 +6,20 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import tensorflow as tf
 
-from autosync.engine.placement import Placement
-from autosync.engine.state import AS_IT_IS, Correction
-from autosync.engine.sync.compressed import bucket_exchange, server_exchange
-from autosync.engine.sync.exchange import BucketPlace, ServerPlace
-from autosync.engine.sync.ladder import Ladder
-from autosync.engine.sync.member import Members
+from autosync.engine.tensorflow.placement import Placement
+from autosync.engine.tensorflow.state import AS_IT_IS, Correction
+from autosync.engine.tensorflow.sync.compressed import bucket_exchange, server_exchange
+from autosync.engine.tensorflow.sync.exchange import BucketPlace, ServerPlace
+from autosync.engine.tensorflow.sync.member import Members
+from autosync.engine.tensorflow.sync.topk_levels import TopKLevels
 from autosync.layout.shards import Shard, Slice
+from autosync.numeric import AnyArray
 from autosync.spec import AllReduce, Compressor, ParameterServer, Variable
 from tests.cases import star_cluster
 
 __all__ = ["BucketSteps", "ServerSteps"]
-
-Array = npt.NDArray[Any]
 
 
 def _members(count: int) -> Members:
@@ -40,14 +38,16 @@ class BucketSteps:
     def __init__(self, compressor: Compressor, shapes: Sequence[tuple[int, ...]], replicas: int) -> None:
         synchronizer = AllReduce(0, compressor=compressor)
         shards = tuple(_shard(shape, number, synchronizer) for number, shape in enumerate(shapes))
-        self.exchange = bucket_exchange(BucketPlace(shards, _members(replicas)), Ladder(None))
+        self.exchange = bucket_exchange(BucketPlace(shards, _members(replicas)), TopKLevels(None))
         self.traced = tf.function(self._step, autograph=False)
 
-    def __call__(self, gradients: Sequence[Sequence[Array]], allowed: bool = True, growth: float = 1.0) -> list[Array]:
-        given = [[tf.constant(each) for each in of_replica] for of_replica in gradients]
-        return [each.numpy() for each in self.traced(given, tf.constant(allowed), tf.constant(growth))]
+    def __call__(
+        self, gradients: Sequence[Sequence[AnyArray]], allowed: bool = True, growth: float = 1.0
+    ) -> list[AnyArray]:
+        given = [[tf.constant(gradient) for gradient in of_replica] for of_replica in gradients]
+        return [mean.numpy() for mean in self.traced(given, tf.constant(allowed), tf.constant(growth))]
 
-    def remembered(self) -> list[Array]:
+    def remembered(self) -> list[AnyArray]:
         return [variable.numpy() for memory in self.exchange.memories for variable in memory.variables]
 
     def _step(self, gradients: Any, allowed: Any, growth: Any) -> list[Any]:
@@ -63,11 +63,11 @@ class ServerSteps:
     def __init__(self, compressor: Compressor, shape: tuple[int, ...], replicas: int) -> None:
         members = _members(replicas)
         shard = _shard(shape, 0, ParameterServer("node0/cpu:0", compressor=compressor))
-        self.exchange = server_exchange(ServerPlace((shard,), members[-1], members), Ladder(None))
+        self.exchange = server_exchange(ServerPlace((shard,), members[-1], members), TopKLevels(None))
         self._traced = tf.function(self._step, autograph=False)
 
-    def __call__(self, gradients: Sequence[Array]) -> Array:
-        return np.asarray(self._traced([tf.constant(each) for each in gradients]).numpy())
+    def __call__(self, gradients: Sequence[AnyArray]) -> AnyArray:
+        return np.asarray(self._traced([tf.constant(gradient) for gradient in gradients]).numpy())
 
     def _step(self, gradients: Any) -> Any:
         mean = self.exchange.mean(gradients)

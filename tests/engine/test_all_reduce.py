@@ -1,4 +1,4 @@
-"""All-reduce algorithms on arrays of any length, shorter than the number of replicas included."""
+"""All-reduce algorithms on arrays of any length, including arrays shorter than the number of replicas."""
 
 from __future__ import annotations
 
@@ -8,22 +8,24 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from autosync.engine.placement import Placement
-from autosync.engine.sync.all_reduce import ALL_REDUCE
-from autosync.engine.sync.member import Members
-from autosync.engine.sync.wire import PLAIN, Wire
-from autosync.layout.all_reduce import laid_out
+from autosync.engine.tensorflow.placement import Placement
+from autosync.engine.tensorflow.sync.all_reduce import ALL_REDUCE
+from autosync.engine.tensorflow.sync.member import Members
+from autosync.engine.tensorflow.sync.wire import PLAIN, Wire
+from autosync.layout.all_reduce import layout_of
 from autosync.layout.all_reduce.ring import MOST_RING_PIECES, RING_PIECE_BYTES
 from autosync.spec import PLACED_ALGORITHMS, Cast, ClusterSpec
 from tests.cases import racks, star_cluster, uneven_cluster, up_slower
 from tests.layout.carried_out import carried_out
 
-IN_16_BITS = [(each, "bf16") for each in ALL_REDUCE] + [(each, "fp16") for each in PLACED_ALGORITHMS]
-"""A collective has no place for the scales of fp16."""
+IN_16_BITS = [(algorithm, "bf16") for algorithm in ALL_REDUCE] + [
+    (algorithm, "fp16") for algorithm in PLACED_ALGORITHMS
+]
+"""A collective cannot carry the scales of fp16."""
 
 
 def _members(count: int) -> Members:
-    """`count` members, two on each node, the last one alone if need be."""
+    """`count` members, two on each node; with an odd count the last member is alone."""
     return _members_on(star_cluster(-(-count // 2), workers=2), count)
 
 
@@ -42,7 +44,7 @@ def _means(algorithm: str, gradients: list[np.ndarray], wire=PLAIN, members: Mem
     def reduce(flat):
         return [tf.concat(chunks, 0) for chunks in ALL_REDUCE[algorithm](members, flat, wire)]
 
-    return [each.numpy() for each in reduce([tf.constant(each) for each in gradients])]
+    return [mean.numpy() for mean in reduce([tf.constant(gradient) for gradient in gradients])]
 
 
 @pytest.mark.quick("1-1-*", "2-2-*", "3-*", "4-7-*", "7-97-*")
@@ -52,7 +54,7 @@ def _means(algorithm: str, gradients: list[np.ndarray], wire=PLAIN, members: Mem
 def test_every_replica_gets_the_same_bits_of_the_mean(algorithm, replicas, elements):
     gradients = list(np.random.default_rng(0).normal(size=(replicas, elements)).astype(np.float32))
     means = _means(algorithm, gradients)
-    assert len({each.tobytes() for each in means}) == 1
+    assert len({mean.tobytes() for mean in means}) == 1
     np.testing.assert_allclose(means[0], np.mean(gradients, axis=0), rtol=1e-5, atol=1e-6)
 
 
@@ -62,7 +64,7 @@ def test_chunks_large_enough_to_go_round_in_pieces_give_the_same_bits_to_all(alg
     elements = 3 * (2 * RING_PIECE_BYTES // 4) + 101  # three chunks of two pieces, the last pieces uneven
     gradients = list(np.random.default_rng(0).normal(size=(3, elements)).astype(np.float32))
     means = _means(algorithm, gradients, wire)
-    assert len({each.tobytes() for each in means}) == 1
+    assert len({mean.tobytes() for mean in means}) == 1
     bound = 1e-6 if wire.cast is None else 3 * 2.0**-11 * np.abs(gradients).sum(0).max()
     np.testing.assert_allclose(means[0], np.mean(gradients, axis=0), rtol=0, atol=bound)
 
@@ -74,7 +76,7 @@ def test_replicas_of_unlike_racks_get_the_same_bits(algorithm, wire, sizes):
     members, replicas = _in_racks(*sizes), sum(sizes)
     gradients = list(np.random.default_rng(0).normal(size=(replicas, 101)).astype(np.float32))
     means = _means(algorithm, gradients, wire, members)
-    assert len({each.tobytes() for each in means}) == 1
+    assert len({mean.tobytes() for mean in means}) == 1
     bound = 1e-6 if wire.cast is None else 10 * 2.0**-8 * np.abs(gradients).sum(0).max() / replicas
     np.testing.assert_allclose(means[0], np.mean(gradients, axis=0), rtol=0, atol=bound)
 
@@ -91,29 +93,29 @@ UNLIKE = {
 @pytest.mark.parametrize("elements", [1, 7, 1009])
 @pytest.mark.parametrize("cluster", UNLIKE.values(), ids=UNLIKE)
 @pytest.mark.parametrize("algorithm", ["direct", "fitted"])
-def test_what_is_fitted_to_unlike_links_gives_the_same_bits_of_the_mean_to_all(algorithm, cluster, elements, wire):
+def test_schedules_for_unlike_links_give_the_same_bits_of_the_mean_to_all(algorithm, cluster, elements, wire):
     members = _members_on(cluster, len(cluster.replica_devices))
     gradients = list(np.random.default_rng(0).normal(size=(len(members), elements)).astype(np.float32))
     means = _means(algorithm, gradients, wire, members)
-    assert len({each.tobytes() for each in means}) == 1
+    assert len({mean.tobytes() for mean in means}) == 1
     off = 1e-6 if wire.cast is None else 6 * 2.0**-8 * np.abs(gradients).sum(0).max() / len(members)
     np.testing.assert_allclose(means[0], np.mean(gradients, axis=0), rtol=1e-5, atol=off)
 
 
 def test_a_member_holds_back_what_it_sends_of_its_own_until_what_it_awaits_has_come():
-    """On a slow link all pieces would share it, and none arrive before the last."""
+    """Otherwise all pieces would share the slow link, and none would arrive before the last."""
     cluster = uneven_cluster()
     members, sent = _members_on(cluster, len(cluster.replica_devices)), 1200
-    moves = laid_out("direct").moves(members.topology, sent, 4)
+    moves = layout_of("direct").moves(members.topology, sent, 4)
     assert len(moves.cuts) > 3
     reduce = tf.function(lambda *flat: ALL_REDUCE["direct"](members, flat, PLAIN), autograph=False)
     graph = reduce.get_concrete_function(*[tf.TensorSpec([sent])] * len(members)).graph
     slow = tf.DeviceSpec.from_string(members[-1].device).to_string()
     held = [op for op in graph.get_operations() if op.type == "Identity" and op.device == slow and op.control_inputs]
-    rounds = [sum(move.source == len(members) - 1 for move in each) for each in moves.adding]
+    rounds = [sum(move.source == len(members) - 1 for move in stage) for stage in moves.adding]
     _, second, *later = filter(None, rounds)
-    # The second piece waits until the first has arrived, later ones for means that have come to the member itself.
-    awaited_at_itself = [{each.device == slow for each in op.control_inputs} for op in held]
+    # The second piece waits until the first has arrived. Later pieces wait for means that reach the member itself.
+    awaited_at_itself = [{source.device == slow for source in op.control_inputs} for op in held]
     assert awaited_at_itself == [{False}] * second + [{True}] * sum(later)
     assert second > 0
 
@@ -127,7 +129,7 @@ def test_only_large_chunks_are_cut_in_pieces(chunk_bytes, pieces):
     gradient = tf.TensorSpec([chunk_bytes // 4 * 4])
     reduce = tf.function(lambda *flat: ALL_REDUCE["ring"](members, flat, PLAIN), autograph=False)
     operations = reduce.get_concrete_function(*[gradient] * 4).graph.get_operations()
-    assert sum(each.type == "AddV2" for each in operations) == 4 * 3 * pieces
+    assert sum(operation.type == "AddV2" for operation in operations) == 4 * 3 * pieces
 
 
 @pytest.mark.parametrize("elements", [1, 3, 97])
@@ -135,7 +137,7 @@ def test_only_large_chunks_are_cut_in_pieces(chunk_bytes, pieces):
 @pytest.mark.parametrize("algorithm", PLACED_ALGORITHMS)
 def test_a_message_goes_for_every_move_and_for_nothing_else(algorithm, replicas, elements):
     members = _members(replicas) if isinstance(replicas, int) else _in_racks(*replicas)
-    moves_of = laid_out(algorithm).moves
+    moves_of = layout_of(algorithm).moves
     moves = moves_of(members.topology, elements, 4)
     with tf.Graph().as_default() as graph:
         flat = []
@@ -145,19 +147,21 @@ def test_a_message_goes_for_every_move_and_for_nothing_else(algorithm, replicas,
         for member, pieces in zip(members, ALL_REDUCE[algorithm](members, flat, PLAIN), strict=True):
             with tf.device(member.device):
                 tf.add_n([tf.reduce_sum(piece) for piece in pieces])
-        used = {(each.ref(), op.device) for op in graph.get_operations() for each in op.inputs}
-    # What ops on a device read from another one is sent there once.
+        used = {(tensor.ref(), op.device) for op in graph.get_operations() for tensor in op.inputs}
+    # A tensor that ops on another device read is sent to that device once.
     sent = Counter(
-        (each.deref().device, device, each.deref().shape[0]) for each, device in used if each.deref().device != device
+        (tensor.deref().device, device, tensor.deref().shape[0])
+        for tensor, device in used
+        if tensor.deref().device != device
     )
-    listed = [move for each in (*moves.adding, *moves.copying) for move in each]
+    listed = [move for stage in (*moves.adding, *moves.copying) for move in stage]
     name = [tf.DeviceSpec.from_string(member.device).to_string() for member in members]
     assert sent == Counter((name[source], name[target], end - begin) for source, target, (begin, end) in listed)
 
 
 def _roundings(algorithm: str, replicas: int) -> int:
-    """How often an element is rounded at most, as the moves show; a collective's sums go round as a ring's."""
-    moves = laid_out(algorithm).moves
+    """The largest number of roundings of an element, by the moves. A collective's sums go around like a ring's."""
+    moves = layout_of(algorithm).moves
     if moves is None:
         return replicas
     return max(
@@ -191,7 +195,7 @@ def test_in_16_bits_every_replica_gets_the_same_bits_within_the_stated_bound(
     rng = np.random.default_rng(replicas)
     gradients = list((rng.normal(size=(replicas, elements)) * 10.0 ** rng.integers(-6, 6, elements)).astype(dtype))
     means = _means(algorithm, gradients, Wire(Cast(cast)))
-    assert len({each.tobytes() for each in means}) == 1
+    assert len({mean.tobytes() for mean in means}) == 1
     assert means[0].dtype == dtype
     largest = np.abs(gradients).sum(0)  # of any partial sum
     of_one = 2.0**-8 * largest if cast == "bf16" else 2.0**-11 * largest + 2.0**-39 * largest.max()
@@ -200,7 +204,7 @@ def test_in_16_bits_every_replica_gets_the_same_bits_within_the_stated_bound(
     assert off.any()
 
 
-@pytest.mark.parametrize(("algorithm", "cast"), [*((each, None) for each in ALL_REDUCE), *IN_16_BITS])
+@pytest.mark.parametrize(("algorithm", "cast"), [*((algorithm, None) for algorithm in ALL_REDUCE), *IN_16_BITS])
 def test_a_nan_of_one_replica_reaches_all(algorithm, cast):
     wire = Wire(Cast(cast) if cast else None)
     gradients = [np.ones(5, np.float32) for _ in range(3)]

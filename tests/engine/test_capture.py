@@ -1,4 +1,4 @@
-"""Capturing: deterministic to the bit, complete in its bytes, and clear about changes and refusals."""
+"""Capturing is deterministic to the bit, its bytes are complete, and its notes and errors are clear."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from autosync.engine.capture.captured import CapturedModel
-from autosync.engine.capture.capturing import capture
-from autosync.engine.capture.task import TrainingTask
+from autosync.engine.tensorflow.capture.captured import CapturedModel
+from autosync.engine.tensorflow.capture.capturing import capture
+from autosync.engine.tensorflow.capture.task import TrainingTask
 from autosync.errors import ModelError
 from tests.contracts.parity import captured_task
 from tests.contracts.tasks import OPTIMIZERS, build
@@ -21,8 +21,8 @@ from tests.engine.worker_processes import REPOSITORY, quiet
 
 DIGESTS = """
 import hashlib, sys
-from autosync.engine.capture.capturing import capture
-from autosync.engine.zoo import build_task
+from autosync.engine.tensorflow.capture.capturing import capture
+from autosync.zoo import build_task
 from tests.contracts.tasks import OPTIMIZERS, build
 tasks = [build("recurrent", OPTIMIZERS["Adam"]()), build_task("mlp")]
 for task in tasks:
@@ -40,10 +40,10 @@ def test_two_processes_capture_the_same_digest_and_the_same_bytes():
         )
         for _ in range(2)
     ]
-    (one, complaint), (other, _) = (each.communicate() for each in runs)
+    (first, complaint), (second, _) = (run.communicate() for run in runs)
     assert runs[0].returncode == 0, complaint[-2000:]
-    assert len(set(one.split())) == 4
-    assert one == other
+    assert len(set(first.split())) == 4
+    assert first == second
 
 
 def test_a_captured_model_survives_its_bytes():
@@ -53,8 +53,8 @@ def test_a_captured_model_survives_its_bytes():
     assert again.spec == captured.spec
     assert (again.gradient, again.batch, again.lookups) == (captured.gradient, captured.batch, captured.lookups)
     assert (again.optimizers, again.lookup_of, again.seeds) == (captured.optimizers, captured.lookup_of, captured.seeds)
-    for one, other in zip(again.initial_values, captured.initial_values, strict=True):
-        np.testing.assert_array_equal(one, other)
+    for loaded, original in zip(again.initial_values, captured.initial_values, strict=True):
+        np.testing.assert_array_equal(loaded, original)
 
 
 def test_a_captured_model_with_several_update_rules_survives_its_bytes():
@@ -80,14 +80,19 @@ def test_a_truncated_archive_is_refused():
 
 def test_gradients_of_the_last_layer_are_ready_first():
     spec = captured_task("dense", "SGD").spec
-    layers = [each.name.split("/")[0] for each in sorted(spec.variables, key=lambda each: each.ready_order)]
+    layers = [variable.name.split("/")[0] for variable in sorted(spec.variables, key=lambda item: item.ready_order)]
     assert list(dict.fromkeys(layers)) == ["dense_2", "__scale", "dense_1", "dense"]
-    assert sorted(each.ready_order for each in spec.variables) == list(range(len(spec.variables)))
+    assert sorted(variable.ready_order for variable in spec.variables) == list(range(len(spec.variables)))
 
 
 def test_a_variable_without_a_path_to_the_loss_is_state_and_noted():
     captured = captured_task("idle", "SGD")
-    assert [each.name for each in captured.spec.variables] == ["dense/kernel", "dense/bias", "used/kernel", "used/bias"]
+    assert [variable.name for variable in captured.spec.variables] == [
+        "dense/kernel",
+        "dense/bias",
+        "used/kernel",
+        "used/bias",
+    ]
     assert captured.state_names[:2] == ("idle/kernel", "idle/bias")
     assert "Variable 'idle/kernel' has no path to the loss and is not trained." in captured.notes
 
@@ -108,13 +113,15 @@ def test_dropout_seeds_are_known_as_seeds():
 def test_rows_a_step_are_the_distinct_ones_of_all_lookups_of_a_table():
     captured = captured_task("two inputs", "SGD")
     batch = captured.batch.callable()
-    distinct = []
+    touched = []
     for seed in range(4):
         first, second, _ = batch(tf.constant([seed, 0]))
-        distinct.append(len({*first.numpy().ravel(), *second.numpy().ravel()}))
+        touched.append({*first.numpy().ravel(), *second.numpy().ravel()})
     assert captured.lookup_of == (0, 0)
-    assert captured.spec.by_name["embedding/embeddings"].rows_per_step == np.mean(distinct)
-    assert max(distinct) < 5 * 6  # some id comes twice
+    embedding = captured.spec.by_name["embedding/embeddings"]
+    assert embedding.rows_per_step == np.mean([len(rows) for rows in touched])
+    assert embedding.rows_of_two == np.mean([len(touched[place] | touched[place - 1]) for place in range(4)])
+    assert max(len(rows) for rows in touched) < 5 * 6  # some id occurs twice
 
 
 def test_slots_and_settings_of_the_optimizer_are_in_the_spec():
@@ -178,10 +185,10 @@ def test_a_layer_may_have_a_private_class():
 
 def test_capturing_leaves_the_model_as_it_was():
     task = build("table", OPTIMIZERS["SGD"]())
-    before = [each.numpy() for each in task.model.variables]
+    before = [variable.numpy() for variable in task.model.variables]
     capture(task)
-    for one, other in zip(before, task.model.variables, strict=True):
-        np.testing.assert_array_equal(one, other.numpy())
+    for value, variable in zip(before, task.model.variables, strict=True):
+        np.testing.assert_array_equal(value, variable.numpy())
 
 
 def test_a_layer_may_hold_constants_such_as_the_statistics_that_inputs_are_normalized_with():
@@ -193,7 +200,7 @@ def test_a_layer_may_hold_constants_such_as_the_statistics_that_inputs_are_norma
     ])  # fmt: skip
     captured = capture(_task(model, lambda seed: (tf.random.stateless_normal((4, 200), seed), tf.zeros((4, 3)))))
     batch = captured.batch.callable()(tf.constant([3, 0]))
-    values = [tf.constant(each) for each in (*captured.initial_values, *captured.initial_state)]
+    values = [tf.constant(value) for value in (*captured.initial_values, *captured.initial_state)]
     loss = captured.gradient.callable()(*values, *batch)[0]
     assert float(loss) == pytest.approx(float(tf.reduce_mean(model(batch[0]) ** 2)), rel=1e-5)
 

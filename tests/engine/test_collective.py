@@ -1,4 +1,4 @@
-"""TensorFlow's collectives over real servers: beside other strategies, over connections, and after a failure."""
+"""TensorFlow's collectives over real servers: alternating with other strategies, over connections, after a failure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from tests.engine.collective_client import ROUNDS, WAYS
 from tests.engine.worker_processes import REPOSITORY, quiet, worker_processes
 
-pytestmark = pytest.mark.thorough  # `make test` has collectives in the traffic contract
+pytestmark = pytest.mark.thorough  # `make test` covers collectives in the traffic contract
 
 SERVERS = 3
 
@@ -34,13 +34,13 @@ def test_strategies_with_and_without_collectives_follow_one_another_on_one_conne
 def test_a_step_that_fails_fails_at_once_and_the_next_collective_is_refused_or_right(found):
     assert found["before"] == [1.0] * 5
     assert "told to" in found["failed"]
-    # Mostly refused; where the others had not begun to wait when the step failed, TensorFlow aborts nothing.
-    told = (
+    # Mostly refused. If the other members had not begun to wait when the step failed, TensorFlow aborts nothing.
+    messages = (
         "Collective ops is aborted",
         "Function was cancelled before it was started",
         "RecvFromRemoteAsync is cancelled",
     )
-    assert found["after"] == [1.0] * 5 or any(each in found["after"] for each in told), found["after"]
+    assert found["after"] == [1.0] * 5 or any(message in found["after"] for message in messages), found["after"]
 
 
 def test_a_new_connection_makes_collectives_work_again(found):

@@ -1,4 +1,4 @@
-"""Loss scaling and clipping: what a step does when its gradients overflow, beside Keras doing the same."""
+"""Loss scaling and clipping: steps whose gradients overflow, compared with Keras."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from autosync.engine.capture.capturing import capture
-from autosync.engine.capture.task import TrainingTask
-from autosync.engine.placement import Placement
-from autosync.engine.step.realize import Session
+from autosync.engine.tensorflow.capture.capturing import capture
+from autosync.engine.tensorflow.capture.task import TrainingTask
+from autosync.engine.tensorflow.placement import Placement
+from autosync.engine.tensorflow.step.session import TensorFlowSession
 from tests.cases import local_cluster
 from tests.contracts.ways import ALONE
 
@@ -44,7 +44,7 @@ def _batches(step, replicas, overflows):
     """One batch a replica; with `overflows`, one of its numbers is infinite."""
     made = []
     for replica in range(replicas):
-        inputs, targets = (each.numpy() for each in _batch(tf.constant([step, replica], tf.int32)))
+        inputs, targets = (tensor.numpy() for tensor in _batch(tf.constant([step, replica], tf.int32)))
         if overflows and replica == replicas - 1:
             inputs[0, 0] = np.inf
         made.append((inputs, targets))
@@ -54,7 +54,7 @@ def _batches(step, replicas, overflows):
 @pytest.mark.parametrize("way", ["servers, first axis cut", "one ring", "shards of both kinds"])
 def test_a_step_that_overflows_is_left_out_and_halves_the_scale_as_in_keras(way):
     task = TrainingTask("scaled", _model(), _loss, _optimizer(), 4, _batch)
-    session = Session(capture(task), CLUSTER, Placement.in_one_process(CLUSTER))
+    session = TensorFlowSession(capture(task), CLUSTER, Placement.in_one_process(CLUSTER))
     step = session.realize(ALONE[way](session.model, CLUSTER))
     model, optimizer, scales = _model(), _optimizer(), []
     optimizer.build(model.trainable_variables)
@@ -65,8 +65,8 @@ def test_a_step_that_overflows_is_left_out_and_halves_the_scale_as_in_keras(way)
         inputs, targets = (np.concatenate(parts) for parts in zip(*batches, strict=True))
         with tf.GradientTape() as tape:
             scaled = optimizer.scale_loss(_loss(targets, model(inputs)))
-        optimizer.apply(tape.gradient(scaled, [each.value for each in model.trainable_variables]))
-        after, scale = step.values(), {float(each.state[-1].numpy()) for each in step.placed.replicas}
+        optimizer.apply(tape.gradient(scaled, [variable.value for variable in model.trainable_variables]))
+        after, scale = step.values(), {float(replica.state[-1].numpy()) for replica in step.placed.replicas}
         scales.append(scale)
         assert all((after[name] == before[name]).all() for name in after) == overflows
         for variable in model.trainable_variables:

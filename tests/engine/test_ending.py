@@ -10,11 +10,11 @@ from contextlib import nullcontext
 
 import pytest
 
-from autosync.engine.ending import forks_end_with_this
+from autosync.engine.core.marked_processes import forks_end_with_this
 
 
 def fork_in_a_thread() -> int:
-    """The pid of a sleeping child whose forking thread has ended."""
+    """Return the pid of a sleeping child whose forking thread has ended."""
     pids: list[int] = []
     reader, writer = os.pipe()
 
@@ -24,7 +24,7 @@ def fork_in_a_thread() -> int:
             os.write(writer, b"I run")
             time.sleep(60)
             os._exit(0)
-        os.read(reader, 1)  # the kernel sends no signal for a thread that ended before the child asked for one
+        os.read(reader, 1)  # wait: a thread that ends before the child asks for the signal sends none
         pids.append(child)
 
     thread = threading.Thread(target=fork)
@@ -38,7 +38,7 @@ def fork_in_a_thread() -> int:
 @pytest.mark.parametrize("is_in_a_block", [True, False])
 def test_only_forks_in_the_block_end_with_their_thread(is_in_a_block: bool) -> None:
     with forks_end_with_this():
-        pass  # from here on the hook is installed
+        pass  # installs the hook
     with forks_end_with_this() if is_in_a_block else nullcontext():
         child = fork_in_a_thread()
     deadline = time.monotonic() + (10 if is_in_a_block else 0.5)

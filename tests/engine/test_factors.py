@@ -1,4 +1,4 @@
-"""Sufficient factors: which gradients have them, and that they are sent in place of the product."""
+"""Sufficient factors: the gradients that have them, and that steps send factors instead of the product."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from autosync.engine.capture.captured import CapturedModel
-from autosync.engine.capture.capturing import capture
-from autosync.engine.capture.sufficient_factors import sufficient_factors
-from autosync.engine.capture.task import TrainingTask
-from autosync.engine.sync.exchange import FactorPair
+from autosync.engine.tensorflow.capture.captured import CapturedModel
+from autosync.engine.tensorflow.capture.capturing import capture
+from autosync.engine.tensorflow.capture.sufficient_factors import sufficient_factors
+from autosync.engine.tensorflow.capture.task import TrainingTask
+from autosync.engine.tensorflow.sync.exchange import FactorPair
 from autosync.spec import AllReduce, ParameterServer, Strategy, SufficientFactors, Synchronizer, VariableStrategy
 from tests.cases import local_cluster, star_cluster
 from tests.contracts.parity import captured_task, reference, session_on, trained_alike
@@ -25,7 +25,7 @@ TASKS = ("dense", "table", "sequence", "two dtypes")
 
 
 def _rows(captured: CapturedModel) -> dict[str, int | None]:
-    return {each.name: each.factor_rows for each in captured.spec.variables if len(each.shape) == 2}
+    return {variable.name: variable.factor_rows for variable in captured.spec.variables if len(variable.shape) == 2}
 
 
 class TestFactorsAreFound:
@@ -103,7 +103,7 @@ class TestFactorsAreFound:
 
 
 def _strategy(session: Any, synchronizer: Synchronizer) -> Strategy:
-    """Sufficient factors for all that have them, each dtype in a bucket of its own; the rest in whole buckets."""
+    """Sufficient factors for all variables that have them, with a bucket for each dtype; the rest in whole buckets."""
 
     def decided(number: int, variable: Any) -> VariableStrategy:
         group = 10 * (variable.dtype == "float64") + (number % 2)
@@ -113,8 +113,8 @@ def _strategy(session: Any, synchronizer: Synchronizer) -> Strategy:
             return VariableStrategy(variable.name, (replace(synchronizer, group=group),))
         return VariableStrategy(variable.name, (synchronizer,))
 
-    replicas = tuple(str(each) for each in session.cluster.replica_devices)
-    return Strategy(replicas, tuple(decided(*each) for each in enumerate(session.model.variables)))
+    replicas = tuple(str(device) for device in session.cluster.replica_devices)
+    return Strategy(replicas, tuple(decided(*variable) for variable in enumerate(session.model.variables)))
 
 
 SYNCHRONIZERS = {
@@ -144,12 +144,14 @@ def test_rules_over_all_gradients_hold_too(optimizer):
 def test_replicas_whose_batches_count_differently_are_weighed():
     session = session_on("dense", "SGD", THREE)
     batches = reference("dense", "SGD", 3).batches[0]
-    steps = [session.realize(_strategy(session, each)) for each in (AllReduce(0), *SYNCHRONIZERS.values())]
+    steps = [
+        session.realize(_strategy(session, synchronizer)) for synchronizer in (AllReduce(0), *SYNCHRONIZERS.values())
+    ]
     for step in steps:
         step.on(batches, (0.5, 2.0, 0.5))
     for name, value in steps[0].values().items():
-        for other in steps[1:]:
-            np.testing.assert_allclose(other.values()[name], value, rtol=1e-5, atol=1e-6)
+        for step in steps[1:]:
+            np.testing.assert_allclose(step.values()[name], value, rtol=1e-5, atol=1e-6)
 
 
 def test_a_captured_model_keeps_its_factors_in_its_file():
@@ -165,16 +167,16 @@ def test_the_product_itself_is_not_computed_where_factors_are_sent():
     graph = tf.compat.v1.GraphDef.FromString(captured.gradient.graph)
 
     def needed(outputs: tuple[str, ...]) -> set[str]:
-        names = [each.split(":")[0] for each in outputs]
+        names = [output.split(":")[0] for output in outputs]
         return {node.name for node in tf.compat.v1.graph_util.extract_sub_graph(graph, names).node}
 
     with_factors = needed(captured.gradient_with(numbers).outputs)
-    assert not {each.split(":")[0] for each in products} & with_factors
+    assert not {product.split(":")[0] for product in products} & with_factors
     assert len(with_factors) < len(needed(captured.gradient.outputs))
 
 
 def test_factors_meet_as_one_product():
-    from autosync.engine.sync import factors
+    from autosync.engine.tensorflow.sync import factors
 
     pairs = [
         FactorPair(tf.random.stateless_normal((4, 3), (replica, 0)), tf.random.stateless_normal((4, 2), (replica, 1)))

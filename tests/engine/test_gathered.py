@@ -1,4 +1,4 @@
-"""Gathers on logical devices: what each replica gets, and between which devices it crosses."""
+"""Gathers on logical devices: the tensors that each replica gets, and the device pairs between which they cross."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from autosync.engine.placement import Placement
-from autosync.engine.sync.exchange import BucketPlace, FactorPair
-from autosync.engine.sync.factors import FactorBucket
-from autosync.engine.sync.gathered import gathered
-from autosync.engine.sync.member import Members
-from autosync.engine.sync.one_speaks import from_one
-from autosync.engine.sync.wire import PLAIN, Wire
+from autosync.engine.tensorflow.placement import Placement
+from autosync.engine.tensorflow.sync.dynamic_broadcast import broadcast_from
+from autosync.engine.tensorflow.sync.exchange import BucketPlace, FactorPair
+from autosync.engine.tensorflow.sync.factors import FactorBucket
+from autosync.engine.tensorflow.sync.gathered import gather_tensors
+from autosync.engine.tensorflow.sync.member import Members
+from autosync.engine.tensorflow.sync.wire import PLAIN, Wire
 from autosync.layout.gather import gather_among
 from autosync.layout.shards import Shard, Slice
 from autosync.spec import AllReduce, Cast, ClusterSpec, Strategy, SufficientFactors, Variable, VariableStrategy
@@ -27,7 +27,7 @@ CLUSTERS = {
     "straight": local_cluster(4),
     "nodes of two": star_cluster(3, workers=2),
     "three racks": racks(2, 2, 2),
-    "racks of nodes of two": replace(racks(2, 2), nodes=tuple(replace(each, workers=2) for each in racks(2, 2).nodes)),
+    "racks of nodes of two": replace(racks(2, 2), nodes=tuple(replace(node, workers=2) for node in racks(2, 2).nodes)),
 }
 
 
@@ -40,7 +40,7 @@ def _device(operation: Any) -> int:
 
 
 def _crossing(graph: Any) -> Counter[tuple[int, int]]:
-    """Tensors that one device makes and another reads, once a reader, by both."""
+    """Count the tensors that one device makes and another reads, once a reader, by (source, target)."""
     crossing = {}
     for operation in graph.get_operations():
         for tensor in operation.inputs:
@@ -50,7 +50,7 @@ def _crossing(graph: Any) -> Counter[tuple[int, int]]:
 
 
 def _made(members: Members) -> list[Any]:
-    """A tensor on every member: its number, a billionth more, many times."""
+    """A tensor on every member: random numbers around the member's number."""
     made = []
     for number, member in enumerate(members):
         with tf.device(member.device):
@@ -65,7 +65,7 @@ def test_all_get_the_same_bits_of_every_replica(name: str, wire: Wire) -> None:
 
     @tf.function(autograph=False)
     def step() -> Any:
-        return _made(members), gathered(members, _made(members), wire)
+        return _made(members), gather_tensors(members, _made(members), wire)
 
     made, arrived = step()
     for of_target in arrived:
@@ -79,12 +79,12 @@ def test_all_get_the_same_bits_of_every_replica(name: str, wire: Wire) -> None:
 def test_tensors_cross_as_they_are_laid_out(name: str) -> None:
     members = _members(CLUSTERS[name])
     gather = gather_among(members.topology)
-    assert bool(gather.relayed) == (name != "straight")
+    assert bool(gather.relays) == (name != "straight")
 
     @tf.function(autograph=False)
     def step() -> Any:
         sums = []
-        for member, arrived in zip(members, gathered(members, _made(members)), strict=True):
+        for member, arrived in zip(members, gather_tensors(members, _made(members)), strict=True):
             with tf.device(member.device):
                 sums.append(tf.concat(arrived, 0))
         return sums
@@ -94,20 +94,20 @@ def test_tensors_cross_as_they_are_laid_out(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CLUSTERS)
-def test_what_one_says_gets_to_all_by_relays_that_hand_on_silence_too(name: str) -> None:
+def test_a_broadcast_reaches_all_by_relays_that_also_forward_dead_tensors(name: str) -> None:
     members = _members(CLUSTERS[name])
 
     @tf.function(autograph=False)
     def step(sender: Any) -> Any:
-        said, senders = [], []
+        tensors, senders = [], []
         for number, member in enumerate(members):
             with tf.device(member.device):
-                said.append(tf.fill([4], 10 * number))
+                tensors.append(tf.fill([4], 10 * number))
                 senders.append(tf.identity(sender))
-        return from_one(members, said, senders)
+        return broadcast_from(members, tensors, senders)
 
     for sender in range(len(members)):
-        assert [each.numpy().tolist() for each in step(tf.constant(sender))] == [[10 * sender] * 4] * len(members)
+        assert [tensor.numpy().tolist() for tensor in step(tf.constant(sender))] == [[10 * sender] * 4] * len(members)
 
 
 def _bucket(shapes: list[tuple[int, int]], rows: int, cluster: ClusterSpec) -> FactorBucket:
@@ -145,8 +145,8 @@ def test_factors_of_small_matrices_share_a_message(name: str, shapes: list[tuple
         [tuple(random.normal(size=(rows, side)).astype("float32") for side in shape) for shape in shapes]
         for _ in members
     ]
-    means = [each.numpy() for each in step(given)]
-    assert len({each.tobytes() for each in means}) == 1
+    means = [mean.numpy() for mean in step(given)]
+    assert len({mean.tobytes() for mean in means}) == 1
     products = [np.mean([left.T @ right for left, right in pairs], 0).ravel() for pairs in zip(*given, strict=True)]
     np.testing.assert_allclose(means[0], np.concatenate(products), rtol=1e-4, atol=1e-5)
     crossing = _crossing(step.get_concrete_function(given).graph)
@@ -163,8 +163,10 @@ def test_tables_whose_rows_went_by_relays_are_those_of_one_process(name: str, ca
     session = session_on("table", "SGD", cluster)
     replicas = tuple(map(str, cluster.replica_devices))
     decided = tuple(
-        VariableStrategy(each.name, (AllReduce(int(each.sparse), compressor=cast if each.sparse else None),))
-        for each in session.model.variables
+        VariableStrategy(
+            variable.name, (AllReduce(int(variable.sparse), compressor=cast if variable.sparse else None),)
+        )
+        for variable in session.model.variables
     )
     step = session.realize(Strategy(replicas, decided))
     trained_alike(step, reference("table", "SGD", len(replicas)), 1e-5 if cast is None else 4 * 2.0**-8)

@@ -1,4 +1,4 @@
-"""Functions as bytes: traced once, run again without their Python code."""
+"""Functions as bytes: they are traced once and run without their Python code."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from autosync.engine.capture.graph_function import GraphFunction, simplified
+from autosync.engine.tensorflow.capture.graph_function import GraphFunction, simplify
 from autosync.errors import ModelError
 
 PAIR = [tf.TensorSpec([3], tf.float32)] * 2
@@ -21,7 +21,7 @@ def test_a_traced_function_runs_from_its_bytes_alone():
 
 
 def test_an_eager_tensor_from_outside_becomes_a_constant():
-    many = np.arange(600, dtype=np.float32).reshape(200, 3)  # few are constants whenever TensorFlow meets them
+    many = np.arange(600, dtype=np.float32).reshape(200, 3)  # TensorFlow inlines small arrays as constants anyway
     outside, words = tf.constant(many), tf.constant(["a", "b"] * 100)
     traced = GraphFunction.trace(lambda a, b: [a + outside, b * tf.cast(words == "b", tf.float32)[:3]], PAIR)
     assert len(traced.inputs) == 2
@@ -50,7 +50,7 @@ def test_a_table_from_outside_is_refused():
 
 
 def test_constants_that_every_worker_would_be_sent_anew_are_refused_with_their_size(monkeypatch):
-    monkeypatch.setattr("autosync.engine.capture.graph_function.MOST_CONSTANT_BYTES", 1 << 20)
+    monkeypatch.setattr("autosync.engine.tensorflow.capture.graph_function.MOST_CONSTANT_BYTES", 1 << 20)
     outside = tf.zeros((1 << 17, 3))
     message = r"may take 1 MB, but they take 2 MB, the largest in the operation 'add'; make it a weight"
     with pytest.raises(ModelError, match=message):
@@ -61,10 +61,10 @@ def test_functions_that_bring_along_others_of_the_same_names_run_side_by_side():
     scale = tf.function(lambda a: a * 2.0, autograph=False)
     twice = GraphFunction.trace(lambda a, b: [scale(a), b], PAIR)
     graph = tf.compat.v1.GraphDef.FromString(twice.graph)
-    (two,) = (each for each in graph.library.function[0].node_def if each.op == "Const")
+    (two,) = (node for node in graph.library.function[0].node_def if node.op == "Const")
     two.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(3.0))
     thrice = GraphFunction(graph.SerializeToString(), twice.inputs, twice.outputs)
-    results = [each.callable()(tf.ones(3), tf.ones(3))[0].numpy().tolist() for each in (twice, thrice)]
+    results = [function.callable()(tf.ones(3), tf.ones(3))[0].numpy().tolist() for function in (twice, thrice)]
     assert results == [[2, 2, 2], [3, 3, 3]]
 
 
@@ -73,13 +73,13 @@ def test_a_simplified_function_has_fewer_nodes_and_the_same_results():
         return [(a + b) * (tf.constant(2.0) * 3.0) + (a + b) * tf.identity(tf.identity(b)), tf.zeros([3]) + a]
 
     traced = GraphFunction.trace(wordy, PAIR)
-    short = simplified(traced)
+    short = simplify(traced)
     assert (short.inputs, short.outputs) == (traced.inputs, traced.outputs)
-    nodes = [len(tf.compat.v1.GraphDef.FromString(each.graph).node) for each in (traced, short)]
+    nodes = [len(tf.compat.v1.GraphDef.FromString(function.graph).node) for function in (traced, short)]
     assert nodes[1] < nodes[0]
     arguments = tf.constant([1.0, -2.0, 0.5]), tf.constant([3.0, 4.0, 5.0])
-    for one, other in zip(traced.callable()(*arguments), short.callable()(*arguments), strict=True):
-        assert one.numpy().tolist() == other.numpy().tolist()
+    for expected, result in zip(traced.callable()(*arguments), short.callable()(*arguments), strict=True):
+        assert expected.numpy().tolist() == result.numpy().tolist()
 
 
 def test_a_simplified_third_power_is_a_product_on_no_device_of_its_own():
@@ -88,7 +88,7 @@ def test_a_simplified_third_power_is_a_product_on_no_device_of_its_own():
             pinned = tf.exp(b)
         return [tf.pow(a, 3.0) + pinned, tf.pow(a, b)]
 
-    short = simplified(GraphFunction.trace(cubes, PAIR))
+    short = simplify(GraphFunction.trace(cubes, PAIR))
     nodes = tf.compat.v1.GraphDef.FromString(short.graph).node
     assert [node.op for node in nodes].count("Pow") == 1
     assert {node.op: node.device for node in nodes if node.device} == {"Exp": "/device:CPU:0"}

@@ -13,8 +13,8 @@ from typing import Any
 import keras
 import pytest
 
-from autosync.engine.capture.capturing import capture
-from autosync.engine.zoo import build_task
+from autosync.engine.tensorflow.capture.capturing import capture
+from autosync.zoo import build_task
 
 MODELS = ("mlp", "resnet-mini")
 
@@ -27,8 +27,8 @@ SETTINGS: dict[str, Any] = {
 
 PROGRAM = """
 import hashlib, keras
-from autosync.engine.capture.capturing import capture
-from autosync.engine.zoo import build_task
+from autosync.engine.tensorflow.capture.capturing import capture
+from autosync.zoo import build_task
 
 for model in {models!r}:
     print(model, hashlib.sha256(capture(build_task(model)).to_bytes()).hexdigest())

@@ -1,4 +1,4 @@
-"""TensorFlow loaded by a process of the project's own."""
+"""TensorFlow as one of the project's own processes loads it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.engine.worker_processes import REPOSITORY, quiet
 
 SCRIPT = """
 import sys
-from autosync.engine.loading import UNUSED, load_tensorflow
+from autosync.engine.tensorflow.loading import UNUSED, load_tensorflow
 load_tensorflow()
 assert "tensorflow" in sys.modules and "keras" in sys.modules
 print(*set(UNUSED) & set(sys.modules))
@@ -24,7 +24,7 @@ assert sys.modules["sklearn"] is sklearn
 
 LOGGED = """
 import os, sys
-from autosync.engine.loading import load_tensorflow, quiet_log
+from autosync.engine.tensorflow.loading import load_tensorflow, quiet_log
 with quiet_log():
     load_tensorflow()
     import tensorflow as tf
@@ -37,7 +37,7 @@ print("afterwards", file=sys.stderr)
 
 
 def logged(level: str | None) -> str:
-    """What comes to standard error of a process that loads TensorFlow under this level, None for none set."""
+    """Standard error of a process that loads TensorFlow with this log level; None leaves the level unset."""
     environment = {name: value for name, value in quiet().items() if name != "TF_CPP_MIN_LOG_LEVEL"}
     environment |= {} if level is None else {"TF_CPP_MIN_LOG_LEVEL": level}
     command = [sys.executable, "-c", LOGGED]
@@ -47,17 +47,17 @@ def logged(level: str | None) -> str:
 
 
 @pytest.mark.thorough
-def test_of_its_log_only_errors_are_shown_and_all_that_others_write():
+def test_only_errors_of_its_log_are_shown_and_everything_that_others_write():
     wrong = "E0000 00:00:1795571106.963820   11016 ops.cc:52] something is wrong"
     assert logged(None).splitlines() == [wrong, "a model's own words", "afterwards"]
 
 
 @pytest.mark.thorough
-def test_its_whole_log_is_shown_to_who_asks_for_it():
+def test_its_whole_log_is_shown_if_the_level_asks_for_it():
     assert "oneDNN custom operations are on." in logged("0")
 
 
-def test_it_comes_with_keras_and_without_what_keras_takes_along_which_can_be_imported_later():
+def test_it_loads_keras_without_optional_modules_which_can_be_imported_later():
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT], cwd=REPOSITORY, env=quiet(), capture_output=True, text=True, timeout=120
     )

@@ -1,4 +1,4 @@
-"""Variables that count as looked up: read by rows that follow from the batch, and in no other way."""
+"""Variables count as looked up if they are read only by rows that depend on the batch alone."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from autosync.engine.capture.capturing import capture
-from autosync.engine.capture.task import TrainingTask
+from autosync.engine.tensorflow.capture.capturing import capture
+from autosync.engine.tensorflow.capture.task import TrainingTask
 from tests.contracts.parity import captured_task
 
 ROWS, WIDTH = 11, 3
 
 
 class _Table(keras.layers.Layer):
-    """A table read by `read(table, ids)`."""
+    """A layer with a table that `read(table, ids)` reads."""
 
     def __init__(self, read):
         super().__init__(name="layer")
@@ -87,4 +87,4 @@ def test_the_gradient_is_given_rows_in_place_of_the_table():
     captured = captured_task("table", "SGD")
     graph = tf.compat.v1.GraphDef.FromString(captured.gradient.graph)
     table = next(node for node in graph.node if f"{node.name}:0" == captured.gradient.inputs[0])
-    assert [each.size for each in table.attr["shape"].shape.dim] == [-1, 5]
+    assert [dimension.size for dimension in table.attr["shape"].shape.dim] == [-1, 5]

@@ -1,6 +1,7 @@
-"""Models that others have made: of each family the smallest is captured and takes a step.
+"""Published model families: the smallest model of each family is captured and takes a step.
 
-One replica takes it: tracing these is long, and what several replicas do is the same for every model.
+A single replica takes the step, because tracing these models takes long, and several replicas work alike for all
+models.
 """
 
 from __future__ import annotations
@@ -11,11 +12,11 @@ import keras
 import numpy as np
 import pytest
 
-from autosync.engine.capture.capturing import capture
-from autosync.engine.placement import Placement
-from autosync.engine.step.realize import Session
-from autosync.engine.zoo.own_task import OwnParts, own_task
-from autosync.engine.zoo.user_model import repeatable_build
+from autosync.engine.tensorflow.capture.capturing import capture
+from autosync.engine.tensorflow.placement import Placement
+from autosync.engine.tensorflow.step.session import TensorFlowSession
+from autosync.zoo.own_task import OwnParts, user_task
+from autosync.zoo.user_model import repeatable_build
 from tests.cases import local_cluster
 from tests.contracts.ways import ALONE
 
@@ -37,7 +38,7 @@ SMALLEST = {
     "vgg19": ("VGG19", 32),
     "xception": ("Xception", 71),
 }
-"""The smallest member of each module of `keras.applications`, and pixels each way: about the fewest it takes."""
+"""The smallest member of each module of `keras.applications`, and about its smallest image size in pixels."""
 CLASSES = 3
 
 
@@ -73,18 +74,20 @@ def _gpt2() -> tuple[Any, Any]:
 
 def _takes_a_step(name: str, model: Any, inputs: Any) -> None:
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    task = own_task(name, OwnParts(model, loss, (inputs, np.array([0, 2])), keras.optimizers.SGD(1e-3)))
-    session = Session(capture(task), ONE_WORKER, Placement.in_one_process(ONE_WORKER))
-    assert {each.name for each in session.model.variables} <= {each.path for each in model.trainable_variables}
+    task = user_task(name, OwnParts(model, loss, (inputs, np.array([0, 2])), keras.optimizers.SGD(1e-3)))
+    session = TensorFlowSession(capture(task), ONE_WORKER, Placement.in_one_process(ONE_WORKER))
+    assert {variable.name for variable in session.model.variables} <= {
+        variable.path for variable in model.trainable_variables
+    }
     step = session.realize(ALONE["servers in turn"](session.model, ONE_WORKER))
     before = step.values()
     assert np.isfinite(step())
-    assert any((before[each] != value).any() for each, value in step.values().items())
+    assert any((before[name] != value).any() for name, value in step.values().items())
 
 
 def test_every_family_of_keras_is_among_them():
     modules = {name for name in dir(keras.applications) if not name.startswith("_") and name.islower()}
-    assert modules - {"imagenet_utils", "resnet50"} == set(SMALLEST)  # the latter is but another name of `resnet`
+    assert modules - {"imagenet_utils", "resnet50"} == set(SMALLEST)  # the latter is only another name of `resnet`
 
 
 @pytest.mark.thorough

@@ -1,4 +1,4 @@
-"""The coarse operator graph: flops computed by hand, and who reads what."""
+"""The coarse operator graph: flops computed by hand, and the variables that operators read."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import keras
 import pytest
 import tensorflow as tf
 
-from autosync.engine.capture.operators import coarse_operators
+from autosync.engine.tensorflow.capture.operators import coarse_operators
 from tests.contracts.parity import captured_task
 
 
 def _operators(function, *shapes):
-    """Coarse operators of `function` over placeholders, the first of which counts as variable 'v'."""
+    """Coarse operators of `function` over placeholders; the first placeholder counts as variable 'v'."""
     with tf.Graph().as_default() as graph:
         inputs = [tf.compat.v1.placeholder(tf.float32, shape) for shape in shapes]
         function(*inputs)
@@ -37,7 +37,7 @@ def _operators(function, *shapes):
     ],
 )
 def test_flops_are_two_for_every_multiply_and_add(function, shapes, flops):
-    assert sum(each.flops for each in _operators(function, *shapes)) == flops
+    assert sum(operator.flops for operator in _operators(function, *shapes)) == flops
 
 
 def test_attention_counts_projections_scores_and_mixing():
@@ -49,7 +49,7 @@ def test_attention_counts_projections_scores_and_mixing():
         found = coarse_operators(graph.get_operations(), {})
     projections = 4 * 2 * batch * length * width * heads * size
     scores_and_mixing = 2 * 2 * batch * heads * length * length * size
-    assert sum(each.flops for each in found) == projections + scores_and_mixing
+    assert sum(item.flops for item in found) == projections + scores_and_mixing
 
 
 def test_light_operations_are_folded_into_the_edges():
@@ -64,9 +64,11 @@ def test_light_operations_are_folded_into_the_edges():
 
 def test_the_backward_pass_is_left_out_and_every_variable_is_read():
     spec = captured_task("convolution", "SGD").spec
-    assert {name for each in spec.operators for name in each.variables} == {each.name for each in spec.variables}
-    assert not [each for each in spec.operators if "gradient" in each.name]
-    heavy = {each.kind: each.flops for each in spec.operators if each.flops}
+    assert {name for operator in spec.operators for name in operator.variables} == {
+        variable.name for variable in spec.variables
+    }
+    assert not [operator for operator in spec.operators if "gradient" in operator.name]
+    heavy = {operator.kind: operator.flops for operator in spec.operators if operator.flops}
     assert heavy == {
         "Conv2D": 2 * (5 * 5 * 5 * 5) * 3 * 3 * 2,
         "DepthwiseConv2dNative": 2 * (5 * 3 * 3 * 5) * 3 * 3,
@@ -75,4 +77,4 @@ def test_the_backward_pass_is_left_out_and_every_variable_is_read():
 
 
 def test_a_shape_known_only_at_run_time_counts_nothing():
-    assert sum(each.flops for each in _operators(lambda w, x: x @ w, (7, 13), (None, 7))) == 0
+    assert sum(operator.flops for operator in _operators(lambda w, x: x @ w, (7, 13), (None, 7))) == 0

@@ -1,4 +1,4 @@
-"""Optimizers that can update a shard by itself, and the sentences that refuse others."""
+"""Optimizers that can update single shards, and the errors for other optimizers."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from autosync.engine.capture.optimizer import capture_optimizer
-from autosync.engine.capture.update_rules import capture_optimizers
-from autosync.engine.state import cut_segments
+from autosync.engine.tensorflow.capture.optimizer import capture_optimizer
+from autosync.engine.tensorflow.capture.update_rules import capture_optimizers
+from autosync.engine.tensorflow.state import cut_segments
 from autosync.errors import ModelError
 
 o = keras.optimizers
@@ -36,7 +36,7 @@ ACCEPTED = {  # optimizer -> (slots, whether a zero gradient changes nothing)
 
 
 def _updated_piece(make, dtype):
-    """Elements from the seventh on after three updates: as Keras makes them with the whole, and as a flat piece."""
+    """The elements from the seventh on after three updates: by Keras on the whole, and by the captured flat update."""
     captured = capture_optimizer(make(), dtype)
     generator = np.random.default_rng(3)
     start = generator.normal(size=(4, 5))
@@ -44,9 +44,9 @@ def _updated_piece(make, dtype):
     optimizer.build([whole])
     update = captured.update.callable()
     piece = tf.reshape(whole.value, [-1])[7:]
-    state = [tf.cast(tf.fill([13], each), dtype) for each in captured.slot_starts]
+    state = [tf.cast(tf.fill([13], start), dtype) for start in captured.slot_starts]
     scalars = zip(captured.scalar_starts, captured.scalar_dtypes, strict=True)
-    state += [tf.cast(each, of_scalar) for each, of_scalar in scalars]
+    state += [tf.cast(start, of_scalar) for start, of_scalar in scalars]
     for _ in range(3):
         gradient = tf.cast(generator.normal(size=(4, 5)), dtype)
         optimizer.apply([gradient])
@@ -77,12 +77,15 @@ def test_other_dtypes_are_updated_in_their_own_precision(dtype, tolerance):
         (lambda: o.SGD(clipnorm=1e6), r"must leave clipnorm unset, but SGD sets it: it clips a variable's gradient by"),
         (
             lambda: o.SGD(gradient_accumulation_steps=4),
-            r"must leave gradient_accumulation_steps unset, but SGD sets it: it puts updates off",
+            r"must leave gradient_accumulation_steps unset, but SGD sets it: it delays updates",
         ),
-        (lambda: o.SGD(use_ema=True), r"must leave use_ema unset, .* nobody would read the averages\."),
-        (lambda: o.Lamb(), r"of an element by Lamb depends on other elements \(a norm, say\), .*; use an elementwise"),
+        (lambda: o.SGD(use_ema=True), r"must leave use_ema unset, .* which autosync does not read\."),
+        (lambda: o.Lamb(), r"of an element by Lamb depends on other elements \(for example a norm\), .*; use an elem"),
         (lambda: o.Muon(), r"of an element by Muon depends on other elements"),
-        (lambda: o.Adafactor(), r"state of a variable's shape, or scalars, but Adafactor keeps other; use an element"),
+        (
+            lambda: o.Adafactor(),
+            r"state of a variable's shape, or scalars, but Adafactor keeps other state; use an element",
+        ),
         (
             lambda: o.LossScaleOptimizer(o.LossScaleOptimizer(o.SGD())),
             r"LossScaleOptimizer wraps another optimizer; give the inner optimizer",
@@ -106,7 +109,7 @@ def test_an_update_rule_that_cannot_be_traced_says_why():
 
 
 class _Scaled(o.SGD):
-    """A learning rate of its own for each layer, by the variable's name, and a factor that `get_config` leaves out."""
+    """An optimizer with learning-rate factors by the variable's name, which `get_config` leaves out."""
 
     def __init__(self, learning_rate, factors=None, **options):
         super().__init__(learning_rate, **options)
@@ -161,7 +164,7 @@ def test_methods_that_need_all_gradients_are_refused_by_name(name):
     own, bound = type("Own", (o.SGD,), {name: lambda *_: None})(), o.SGD()
     setattr(bound, name, lambda *_: None)
     for optimizer in (own, bound, o.LossScaleOptimizer(own)):
-        with pytest.raises(ModelError, match=rf"overrides {name}, which Keras gives all .*; override update_step\("):
+        with pytest.raises(ModelError, match=rf"overrides {name}, which takes all .*; override update_step\("):
             capture_optimizers(optimizer, _variables())
 
 
@@ -173,7 +176,9 @@ def test_a_constraint_of_single_elements_is_part_of_the_rule_and_others_are_refu
     update = captured["float32"].rules[0].callable()
     after = update(tf.ones([2]), tf.constant([5.0, 100.0]), *_scalars(captured["float32"]))[0]
     assert after.numpy().tolist() == [0.5, 0]
-    with pytest.raises(ModelError, match=r"must hold element by element, as NonNeg does, but MaxNorm of .*; remove it"):
+    with pytest.raises(
+        ModelError, match=r"must hold element by element, as NonNeg does, but MaxNorm of .*; remove the"
+    ):
         capture_optimizers(o.SGD(0.1), [free, normed])
 
 

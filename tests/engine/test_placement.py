@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from autosync.engine.placement import Placement
+from autosync.engine.tensorflow.placement import Placement
 from autosync.errors import ClusterError
 from tests.cases import gpu_cluster, local_cluster, star_cluster
 
@@ -28,7 +28,7 @@ def test_a_nodes_gpus_belong_to_its_one_worker():
     assert placement.gateway("node1") == "/job:worker/replica:0/task:1/device:CPU:0"
 
 
-def test_an_unknown_device_is_named_with_those_there_are():
+def test_an_unknown_device_is_named_with_the_known_devices():
     placement = Placement.in_one_process(local_cluster(2))
-    with pytest.raises(ClusterError, match=r"No device 'node0/gpu:0' is placed. Devices: node0/cpu:0, node0/cpu:1\."):
+    with pytest.raises(ClusterError, match=r"has no device 'node0/gpu:0'; its devices are node0/cpu:0, node0/cpu:1\."):
         placement.name("node0/gpu:0")

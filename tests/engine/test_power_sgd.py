@@ -1,4 +1,4 @@
-"""PowerSGD's parts by themselves: orthonormal columns, warm starts, gradients that factor exactly or not at all."""
+"""The parts of PowerSGD: orthonormal columns, warm starts, gradients that factor exactly or not at all."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from autosync.engine.sync.member import Member
-from autosync.engine.sync.orthonormal import orthonormal
-from autosync.engine.sync.thin_factors import first_right_factor
-from autosync.layout.shards import Shard, Slice
-from autosync.spec import AllReduce, PowerSGD, Variable
+from autosync.engine.core.right_factor import first_right_factor
+from autosync.engine.tensorflow.sync.member import Member
+from autosync.engine.tensorflow.sync.orthonormal import orthonormal
+from autosync.layout.shards import Slice
+from autosync.spec import PowerSGD, Variable
 from tests.engine.exchanges import BucketSteps, ServerSteps
 
 
@@ -64,7 +64,7 @@ def _low_rank(rank: int, replicas: int) -> list[np.ndarray]:
 def test_a_mean_of_no_higher_rank_arrives_exactly_and_nothing_is_left_to_send():
     gradients = _low_rank(2, 3)
     step = BucketSteps(PowerSGD(2), [(12, 10)], 3)
-    means = step([[each] for each in gradients])
+    means = step([[gradient] for gradient in gradients])
     np.testing.assert_allclose(means[0].reshape(12, 10), np.mean(gradients, axis=0), atol=1e-5)
     np.testing.assert_allclose(sum(step.remembered()[:3]), 0, atol=1e-5)
 
@@ -90,18 +90,18 @@ def test_zero_gradients_do_not_end_the_warm_start(rank):
     step = BucketSteps(PowerSGD(rank), [(12, 10)], 2)
     assert not step([[np.zeros((12, 10), np.float32)]] * 2)[0].any()
     gradients = _low_rank(rank, 2)
-    means = step([[each] for each in gradients])
+    means = step([[gradient] for gradient in gradients])
     np.testing.assert_allclose(means[0].reshape(12, 10), np.mean(gradients, axis=0), atol=1e-5)
 
 
 def test_vectors_scalars_and_small_matrices_travel_whole_beside_the_factors():
     shapes = [(), (12, 10), (5,), (2, 2), (3, 4, 10)]
     gradients = [[_random(*shape, seed=replica) for shape in shapes] for replica in range(3)]
-    means = BucketSteps(PowerSGD(2), shapes, 3)([list(each) for each in gradients])
-    assert len({each.tobytes() for each in means}) == 1
+    means = BucketSteps(PowerSGD(2), shapes, 3)([list(gradient) for gradient in gradients])
+    assert len({mean.tobytes() for mean in means}) == 1
     scalar, _, vector, small, _ = np.split(means[0], np.cumsum([1, 120, 5, 4]))
     for part, number in ((scalar, 0), (vector, 2), (small, 3)):
-        expected = np.mean([np.ravel(each[number]) for each in gradients], axis=0)
+        expected = np.mean([np.ravel(gradient[number]) for gradient in gradients], axis=0)
         np.testing.assert_allclose(part, expected, rtol=1e-5, atol=1e-6)
 
 
@@ -119,9 +119,9 @@ def test_a_number_that_is_not_finite_reaches_all_and_a_step_that_is_not_allowed_
 def test_a_factor_starts_with_numbers_of_its_shard_own():
     def start(name: str, index: int) -> np.ndarray:
         variable = Variable(name, (40, 30), "float64", 0)
-        return first_right_factor(Shard(Slice(variable, 0, index, 0, 0, 20), AllReduce(0)), PowerSGD(2))
+        return first_right_factor(Slice(variable, 0, index, 0, 0, 20), PowerSGD(2))
 
     assert start("kernel", 0).shape == (30, 2)
     assert start("kernel", 0).dtype == np.float64
     np.testing.assert_array_equal(start("kernel", 0), start("kernel", 0))
-    assert len({start(*each).tobytes() for each in (("kernel", 0), ("kernel", 1), ("other", 0))}) == 3
+    assert len({start(*arguments).tobytes() for arguments in (("kernel", 0), ("kernel", 1), ("other", 0))}) == 3

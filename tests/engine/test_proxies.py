@@ -1,4 +1,4 @@
-"""Workers are reached directly if the environment names a proxy."""
+"""Workers are reached directly even if the environment names a proxy."""
 
 import socket
 import subprocess
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from autosync.engine.proxies import bypassing
+from autosync.engine.core.proxies import bypassing
 from tests.engine.worker_processes import REPOSITORY, quiet
 
 PROXIES = ("http_proxy", "https_proxy", "all_proxy", "grpc_proxy")
@@ -15,10 +15,10 @@ PROXIES = ("http_proxy", "https_proxy", "all_proxy", "grpc_proxy")
 BOTH_CASES = (*PROXIES, *map(str.upper, PROXIES))
 
 CLIENT = """
-from autosync.engine.loading import load_tensorflow
+from autosync.engine.tensorflow.loading import load_tensorflow
 load_tensorflow()
 import tensorflow as tf
-from autosync.engine.servers import connect
+from autosync.engine.tensorflow.servers import connect
 from tests.engine.worker_processes import worker_processes
 with worker_processes(2) as addresses:
     connect(addresses)
@@ -32,7 +32,7 @@ with worker_processes(2) as addresses:
 
 @pytest.fixture
 def hanging_proxy() -> Iterator[str]:
-    """The address of a proxy that accepts connections and never answers, as a firewall makes one look."""
+    """The address of a proxy that accepts connections and never answers, as behind a firewall."""
     with socket.create_server(("127.0.0.1", 0), backlog=100) as listener:
         yield f"http://127.0.0.1:{listener.getsockname()[1]}"
 
@@ -65,7 +65,7 @@ def test_exceptions_of_the_user_stay_and_are_not_listed_twice() -> None:
     stated = {"HTTPS_PROXY": "http://proxy:3128", "no_proxy": ".corp, 10.0.0.1", "NO_PROXY": ".lab"}
     added = bypassing(stated, ["10.0.0.1"])
     assert added["no_proxy"] == added["NO_PROXY"] == ".corp,10.0.0.1,.lab,localhost,127.0.0.1,::1"
-    assert added["no_grpc_proxy"] == added["no_proxy"]  # gRPC would read this list alone
+    assert added["no_grpc_proxy"] == added["no_proxy"]  # gRPC would read only this list
     assert bypassing({**stated, **added}, ["10.0.0.1"]) == added
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import tensorflow as tf
 
-from autosync.engine.servers import start_server, use_logical_devices
+from autosync.engine.tensorflow.servers import start_server, use_logical_devices
 from autosync.errors import ClusterError
 
 
@@ -18,9 +18,7 @@ def test_fewer_devices_than_there_are_may_be_asked_for_again():
 
 def test_more_devices_cannot_be_had_once_tensorflow_is_used():
     wanted = len(tf.config.list_logical_devices("CPU")) + 1
-    with pytest.raises(
-        ClusterError, match=rf"{wanted} devices in one process must be asked for before TensorFlow is us"
-    ):
+    with pytest.raises(ClusterError, match=rf"A process must ask for its {wanted} devices before it uses TensorFlow"):
         use_logical_devices(wanted)
 
 

@@ -1,4 +1,4 @@
-"""The clock of stale-synchronous training, with threads that do nothing but sleep now and then."""
+"""The clock of stale-synchronous training, with threads that only sleep now and then."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from autosync.engine.step.waiting import StaleClock
+from autosync.engine.core.barrier import StaleClock
 
 WORKERS, STEPS = 4, 60
 
@@ -43,7 +43,7 @@ def test_no_worker_is_ever_more_steps_ahead_than_allowed(staleness):
     assert max(clock.lags) <= staleness
 
 
-def test_fast_workers_use_what_they_are_allowed_beside_a_slow_one():
+def test_fast_workers_use_the_full_staleness_beside_a_slow_one():
     clock, _ = _run(3, lambda worker, _: 3e-3 if worker == 0 else 0.0)
     assert max(clock.lags) == 3
     assert clock.lags[3] > STEPS  # three fast workers, nearly always waiting for the slow one
@@ -59,7 +59,7 @@ def test_a_failed_worker_ends_the_wait_of_all():
         clock.wait(behind=0)
 
 
-def test_no_worker_begins_what_nobody_asked_for():
+def test_no_worker_begins_a_step_that_was_not_asked_for():
     clock = StaleClock(1, 5)
     clock.ask()
     assert clock.begin(0) == 0

@@ -1,4 +1,4 @@
-"""Step functions: what they do to variables is done, in order, when a call returns."""
+"""Step functions: all changes of variables are done, in order, when a call returns."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import gc
 import pytest
 import tensorflow as tf
 
-from autosync.engine.step.step_function import step_function
+from autosync.engine.tensorflow.step.step_function import step_function
 
 
 def test_reads_and_writes_of_a_variable_keep_their_order():
@@ -29,13 +29,13 @@ def test_a_write_that_the_result_does_not_need_is_made():
     variables = [tf.Variable(0) for _ in range(3)]
 
     def step(by):
-        for each in variables:
-            each.assign_add(by)
+        for variable in variables:
+            variable.assign_add(by)
         return tf.constant(0.5)
 
     function = step_function(step, reduce_retracing=True)
     assert float(function(tf.constant(3))) == 0.5
-    assert [int(each) for each in variables] == [3, 3, 3]
+    assert [int(variable) for variable in variables] == [3, 3, 3]
 
 
 def test_no_write_is_waited_for_by_the_result():

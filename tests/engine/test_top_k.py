@@ -1,4 +1,4 @@
-"""Top-k exchanges step by step: who chooses, what waits, what reaches all."""
+"""Top-k exchanges step by step: the choice of elements, the unsent rest, and the result on all replicas."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def _row(*numbers: float) -> np.ndarray:
 
 
 def _same(means: list[np.ndarray]) -> np.ndarray:
-    """What all replicas got, which must be the same bytes."""
-    assert len({each.tobytes() for each in means}) == 1
+    """Return the mean after checking that all replicas have the same bytes."""
+    assert len({mean.tobytes() for mean in means}) == 1
     return means[0]
 
 
@@ -57,7 +57,7 @@ def test_each_replica_in_turn_chooses_the_places_of_all():
 def test_the_replica_with_the_largest_values_chooses_and_of_equal_ones_the_first():
     step = BucketSteps(TopK(0.3, "var"), [(3,)], 3)
     assert _same(step([[_row(2, 0, 0)], [_row(0, 0, -9)], [_row(0, 3, 0)]])).tolist() == [0, 0, -3]
-    # Now 2, 0 and 3 wait; the first and the last both have 3.
+    # Now 2, 0 and 3 are unsent; with the new gradients the first and the last replica both have 3.
     assert _same(step([[_row(1, 0, 0)], [_row(0, 0, 0)], [_row(0, 0, 0)]])).tolist() == [1, 0, 0]
 
 
@@ -77,7 +77,7 @@ def test_what_waits_follows_the_loss_scale_and_whose_turn_it_is_does_not():
     step = BucketSteps(TopK(0.5, "star"), [(2,)], 2)
     step([[_row(4, 1)], [_row(4, 3)]], growth=2.0)
     first, second, *turns = step.remembered()
-    assert (first.tolist(), second.tolist(), [int(each) for each in turns]) == ([0, 2], [0, 6], [1, 1])
+    assert (first.tolist(), second.tolist(), [int(turn) for turn in turns]) == ([0, 2], [0, 6], [1, 1])
 
 
 def test_a_server_gets_the_mean_of_what_each_replica_chose():
@@ -97,6 +97,6 @@ def test_places_cross_between_replicas_only_from_the_one_that_chose(indices):
         for tensor in operation.inputs
         if tensor.op.device and operation.device and tensor.op.device != operation.device
     ]
-    places = [each for each in crossing if each.dtype == tf.int32]
+    places = [tensor for tensor in crossing if tensor.dtype == tf.int32]
     assert len(places) == 3 * 2
-    assert {(each.op.type, each.shape[0]) for each in places} == {("Switch", 4)}
+    assert {(place.op.type, place.shape[0]) for place in places} == {("Switch", 4)}

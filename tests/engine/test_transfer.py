@@ -1,4 +1,4 @@
-"""Timing what moves between devices, here of one process."""
+"""Times transfers between devices of one process."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import math
 
 import pytest
 
-from autosync.engine.placement import Placement
-from autosync.engine.servers import use_logical_devices
-from autosync.engine.transfer import LARGEST_FLOW_BYTES, Transfers
+from autosync.engine.tensorflow.placement import Placement
+from autosync.engine.tensorflow.servers import use_logical_devices
+from autosync.engine.tensorflow.transfer import LARGEST_FLOW_BYTES, Transfers
 from autosync.errors import ClusterError
 from tests import cases
 
@@ -42,5 +42,5 @@ def test_copies_are_timed(transfers: Transfers) -> None:
 
 
 def test_a_device_that_is_not_placed_is_named(transfers: Transfers) -> None:
-    with pytest.raises(ClusterError, match="No device 'node1/cpu:0' is placed"):
+    with pytest.raises(ClusterError, match="The cluster has no device 'node1/cpu:0'"):
         transfers.hops(A, "node1/cpu:0", 1)

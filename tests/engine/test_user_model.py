@@ -1,4 +1,4 @@
-"""A user's own model, named as package.module:function: what is accepted, and what is said when it cannot be."""
+"""A user's own model, named as package.module:function: the accepted forms, and the errors for other forms."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from autosync.engine.capture.capturing import capture
-from autosync.engine.zoo import build_task
+from autosync.engine.tensorflow.capture.capturing import capture
 from autosync.errors import ModelError
+from autosync.zoo import build_task
 
 PREAMBLE = """
 import keras
@@ -32,13 +32,13 @@ counter = itertools.count()
 
 @pytest.fixture
 def written(tmp_path, monkeypatch):
-    """Write the body of `def make():` to a module in a fresh current directory; gives 'module:make'."""
+    """Writes the body of `def make():` to a module in a new current directory, and returns 'module:make'."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
 
     def write(*lines: str, header: str = PREAMBLE) -> str:
         name = f"users_model_{next(counter)}"
-        (tmp_path / f"{name}.py").write_text(header + "def make():\n" + "".join(f"    {each}\n" for each in lines))
+        (tmp_path / f"{name}.py").write_text(header + "def make():\n" + "".join(f"    {line}\n" for line in lines))
         return f"{name}:make"
 
     return write
@@ -50,9 +50,9 @@ def test_a_users_model_is_built_the_same_twice_with_adam_and_its_own_rows(writte
     assert (task.name, task.batch_size) == (spec, 6)
     assert type(task.optimizer).__name__ == "Adam"
     assert float(task.optimizer.learning_rate) == pytest.approx(1e-3)
-    assert [each.path for each in task.model.variables] == [each.path for each in again.model.variables]
-    for one, other in zip(task.model.variables, again.model.variables, strict=True):
-        assert one.numpy().tobytes() == other.numpy().tobytes()
+    assert [variable.path for variable in task.model.variables] == [variable.path for variable in again.model.variables]
+    for first, second in zip(task.model.variables, again.model.variables, strict=True):
+        assert first.numpy().tobytes() == second.numpy().tobytes()
 
 
 def test_replicas_see_the_example_batch_rolled_inputs_and_targets_together(written):
@@ -92,7 +92,7 @@ def test_targets_may_be_positions_in_a_batch_whose_examples_are_compared_in_pair
         assert positions.numpy().tolist() == [0, 1, 2, 3, 4, 5]
     captured = capture(task)
     batch = captured.batch.callable()(tf.constant([3, 1]))
-    values = [tf.constant(each) for each in captured.initial_values]
+    values = [tf.constant(value) for value in captured.initial_values]
     loss = captured.gradient.callable()(*values, *batch)[0]
     assert float(loss) == pytest.approx(float(task.loss(positions, task.model(task.batch.inputs()))), rel=1e-5)
 
@@ -113,7 +113,7 @@ def test_double_precision_arrays_become_single(written):
     task = build_task(
         written("x = np.ones((4, 5))", "return keras.Sequential([keras.layers.Dense(1)]), 'mse', (x, x[:, :1])")
     )
-    assert {each.dtype for each in tf.nest.flatten(task.batch(tf.constant([0, 0])))} == {tf.float32}
+    assert {tensor.dtype for tensor in tf.nest.flatten(task.batch(tf.constant([0, 0])))} == {tf.float32}
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def test_double_precision_arrays_become_single(written):
         ),
         (
             "raise SystemExit(3)",
-            r"ended the process with sys\.exit: SystemExit: 3 \(at .*model_\d+\.py:\d+\); let it return \(model, loss,",
+            r"ended the process with sys\.exit: SystemExit: 3 \(at .*model_\d+\.py:\d+\); let it return the model",
         ),
         (
             "return keras.Sequential([keras.layers.Conv2D(2, 3)]), LOSS, batch()",
@@ -162,7 +162,7 @@ def test_double_precision_arrays_become_single(written):
         ),
     ],
 )
-def test_what_is_wrong_with_a_users_model_is_said_in_one_sentence(written, line, message):
+def test_faults_of_a_users_model_are_reported_in_one_sentence(written, line, message):
     with pytest.raises(ModelError, match=message):
         build_task(written(line))
 
@@ -182,7 +182,7 @@ def test_an_import_that_fails_inside_the_module_names_its_line(written):
 
 def test_a_module_that_ends_the_process_as_a_script_does_is_told_where_that_belongs(written):
     spec = written("pass", header="import sys\n\nsys.exit()\n")
-    message = r"ended the process with sys\.exit: SystemExit: no message \(at .*\.py:3\); keep .* under `if __name__"
+    message = r"ended the process with sys\.exit: SystemExit: no message \(at .*\.py:3\); move .* under `if __name__"
     with pytest.raises(ModelError, match=message):
         build_task(spec)
 

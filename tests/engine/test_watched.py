@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from autosync.engine.training.watched import Watched
+from autosync.engine.tensorflow.training.watched import Watched
 
 WAYS = {
     "assign": lambda variable: variable.assign(variable.numpy() + 1),

@@ -1,4 +1,4 @@
-"""The wire: what arrives of any message, in 16 bits and whole."""
+"""The wire: messages after their arrival, in 16 bits and in full precision."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autosync.engine.sync.row_wire import rows_at
-from autosync.engine.sync.wire import PLAIN, Wire, joined
+from autosync.engine.tensorflow.sync.row_wire import rows_at
+from autosync.engine.tensorflow.sync.wire import PLAIN, Wire, join_messages
 from autosync.spec import Cast
 
 SOURCE, TARGET = "/CPU:0", "/CPU:1"
@@ -22,7 +22,7 @@ def _arrived(wire: Wire, tensor: np.ndarray) -> np.ndarray:
 
 
 def _bound(wire: Wire, sent: np.ndarray) -> np.ndarray:
-    """What the wire's docstring states, and a float64's second rounding on its way through float32."""
+    """The bound in the wire's docstring, plus a float64's second rounding on its way through float32."""
     sent = np.abs(sent.astype(np.float64))
     relative, of_largest = (2.0**-8, 0.0) if wire is BF16 else (2.0**-11, 2.0**-39)
     return relative * (1 + 2.0**-12) * sent + of_largest * sent.max(initial=0.0) + SMALLEST_NORMAL
@@ -69,17 +69,18 @@ class TestRounding:
         np.testing.assert_array_equal(arrived[1:4], np.array([np.nan, np.inf, -np.inf], dtype))
         assert np.isfinite(_arrived(wire, np.array([others], dtype))).all()
 
-    def test_what_has_settled_is_what_arrives(self, wire, dtype):
+    def test_a_tensor_as_received_is_the_tensor_that_arrives(self, wire, dtype):
         sent = np.random.default_rng(0).normal(size=101).astype(dtype)
-        settled = wire.settled(tf.constant(sent), SOURCE).numpy()
-        assert settled.tobytes() == _arrived(wire, sent).tobytes()
+        received = wire.as_received(tf.constant(sent), SOURCE).numpy()
+        assert received.tobytes() == _arrived(wire, sent).tobytes()
 
     def test_messages_end_to_end_are_read_as_each_alone(self, wire, dtype):
         rng = np.random.default_rng(1)
         sent = [(rng.normal(size=size) * scale).astype(dtype) for size, scale in ((5, 1e-9), (1, 1e9), (3, 0.0))]
-        messages = [wire.message(tf.constant(each), SOURCE) for each in sent]
-        nested = joined([messages[0].at(TARGET), joined(messages[1:], TARGET)], TARGET).read(TARGET).numpy()
-        assert nested.tobytes() == b"".join(_arrived(wire, each).tobytes() for each in sent)
+        messages = [wire.message(tf.constant(array), SOURCE) for array in sent]
+        inner = join_messages(messages[1:], TARGET)
+        nested = join_messages([messages[0].at(TARGET), inner], TARGET).read(TARGET).numpy()
+        assert nested.tobytes() == b"".join(_arrived(wire, array).tobytes() for array in sent)
 
 
 @pytest.mark.parametrize("power", [-126, -60, -1, 0, 15, 90, 126])
@@ -101,7 +102,7 @@ def test_float16_numbers_are_fp16_already_and_arrive_bit_by_bit():
 def test_a_whole_message_arrives_bit_by_bit():
     sent = np.array([1.0, -1e-45, 3e38, np.nan, np.inf], np.float32)
     assert _arrived(PLAIN, sent).tobytes() == sent.tobytes()
-    assert PLAIN.settled(tf.constant(sent), SOURCE).numpy().tobytes() == sent.tobytes()
+    assert PLAIN.as_received(tf.constant(sent), SOURCE).numpy().tobytes() == sent.tobytes()
 
 
 @pytest.mark.parametrize("wire", [PLAIN, BF16, FP16], ids=["whole", "bf16", "fp16"])

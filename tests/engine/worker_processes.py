@@ -48,7 +48,7 @@ def _address(process: subprocess.Popen[str]) -> str:
 
 def _serve() -> None:
     """Print the server's address, then wait until the parent closes standard input or is gone."""
-    from autosync.engine.servers import start_server
+    from autosync.engine.tensorflow.servers import start_server
 
     server, address = start_server("127.0.0.1", cores=1, peers=["127.0.0.1"])
     sys.stdout.write(f"{address}\n")

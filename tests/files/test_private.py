@@ -1,4 +1,4 @@
-"""Folders that the program makes are private, however open the umask is; the user's own stay as they are."""
+"""Folders that the program creates are private for any umask; the user's own folders stay unchanged."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from autosync.dataset import RecordStore
-from autosync.files import inner_folder, made_folder, writable_folder
-from autosync.runs.claim import claimed
+from autosync.files import inner_folder, make_folder, writable_folder
+from autosync.runs.claim import claim_folder
 
 
 @pytest.fixture(autouse=True)
@@ -26,12 +26,12 @@ def permissions(folder: Path) -> int:
 
 
 def claim(folder: Path) -> None:
-    with claimed(folder):
+    with claim_folder(folder):
         (folder / "run.json").touch()
 
 
 MAKERS: dict[str, Callable[[Path], object]] = {
-    "made": made_folder,
+    "made": make_folder,
     "writable": writable_folder,
     "inner": lambda folder: inner_folder(folder.parent, folder.name),
     "a run's": claim,

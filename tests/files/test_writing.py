@@ -1,4 +1,4 @@
-"""Writes replace a file as a whole, follow no link, and fail in one sentence that leaves nothing behind."""
+"""Writes replace a file as a whole and follow no link. A failed write gives a sentence and leaves no file behind."""
 
 import errno
 import os
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from autosync.errors import WriteError
-from autosync.files import check_without_links, inner_folder, made_folder, replacing, writable_folder, write_atomically
+from autosync.files import check_without_links, inner_folder, make_folder, replacing, writable_folder, write_atomically
 from autosync.files.writing import unwritable
 
 
@@ -199,7 +199,7 @@ def test_a_folder_that_cannot_be_made_is_said_so(tmp_path):
     (tmp_path / "file").write_text("")
     for place in (tmp_path / "file", tmp_path / "file" / "in"):
         with pytest.raises(WriteError, match=r"cannot be made: .*; name another\."):
-            made_folder(place)
+            make_folder(place)
 
 
 def test_a_folder_is_proved_to_be_writable_and_left_empty(tmp_path):

@@ -1,4 +1,4 @@
-"""Moves carried out on paper: whose gradients every member has of every element in the end."""
+"""Executes moves symbolically: computes which gradients end up in every element of every member."""
 
 from __future__ import annotations
 
@@ -12,36 +12,42 @@ __all__ = ["Mean", "carried_out"]
 
 @dataclass(frozen=True)
 class Mean:
-    """Of one element: how often each member's gradient is in it, and which member made it of the sum.
-
-    `roundings` counts the messages on the longest way of a gradient into the sum, and the mean's: in 16 bits each
-    rounds it.
-    """
+    """The mean of one element."""
 
     summed: Counter[int]
+    """The number of times that each member's gradient is in the mean."""
+
     made_by: int
+    """The member that divided the sum."""
+
     roundings: int
+    """The messages on the longest path of a gradient into the sum, and one for the mean: in 16 bits each rounds it."""
 
 
 def carried_out(moves: Moves, members: int, elements: int) -> list[list[Mean | None]]:
-    """What each member has of each element; None where it was not handed the mean, nor had a sum left to make it of."""
+    """The mean of each element on each member; None if the member neither received the mean nor kept a sum."""
     sums = [[(Counter([member]), 0)] * elements for member in range(members)]
-    for each in moves.adding:
-        sent = [sums[source][slice(*span)] for source, _, span in each]
-        for (_, target, (begin, _)), arrived in zip(each, sent, strict=True):
+    for moves_of_round in moves.adding:
+        sent = [sums[source][slice(*span)] for source, _, span in moves_of_round]
+        for (_, target, (begin, _)), arrived in zip(moves_of_round, sent, strict=True):
             for place, (summed, roundings) in enumerate(arrived, begin):
-                own, before = sums[target][place]
-                sums[target][place] = own + summed, max(before, roundings + 1)
-    handed = {(target, place) for each in moves.copying for _, target, span in each for place in range(*span)}
+                held, before = sums[target][place]
+                sums[target][place] = held + summed, max(before, roundings + 1)
+    handed = {
+        (target, place)
+        for moves_of_round in moves.copying
+        for _, target, span in moves_of_round
+        for place in range(*span)
+    }
     means: list[list[Mean | None]] = [
         [
             None if (member, place) in handed else Mean(summed, member, roundings + 1)
-            for place, (summed, roundings) in enumerate(own)
+            for place, (summed, roundings) in enumerate(of_member)
         ]
-        for member, own in enumerate(sums)
+        for member, of_member in enumerate(sums)
     ]
-    for each in moves.copying:
-        copies = [means[source][slice(*span)] for source, _, span in each]
-        for (_, target, span), arrived in zip(each, copies, strict=True):
+    for moves_of_round in moves.copying:
+        copies = [means[source][slice(*span)] for source, _, span in moves_of_round]
+        for (_, target, span), arrived in zip(moves_of_round, copies, strict=True):
             means[target][slice(*span)] = arrived
     return means

@@ -1,8 +1,8 @@
-"""Every message of a step, written down one by one as the synchronizers describe them: what `traffic` must add up to.
+"""Lists every message of a step one by one, as the synchronizers describe them; `traffic` must equal their sum.
 
-Nothing here is shared with `autosync.cost`. What an all-reduce sends are the algorithm's moves of a bucket of that very
-size, and what is gathered goes as it is laid out: the engine carries both out. A message is (sender, receiver, bytes);
-those between a device and itself, or within one process, are left out where links are counted.
+This module shares no code with `autosync.cost`. An all-reduce sends the algorithm's moves of a bucket of the actual
+size, and a gather sends the handings of its layout; the engine executes both. A message is (sender, receiver, bytes).
+Messages from a device to itself, or within one process, are left out of the counts of links.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from autosync.layout.all_reduce import laid_out
+from autosync.layout.all_reduce import layout_of
 from autosync.layout.gather import gather_among
 from autosync.layout.topology import Topology
 from autosync.spec import (
@@ -36,19 +36,19 @@ Message = tuple[str, str, float]
 
 
 def link_bytes_of_messages(model: ModelSpec, cluster: ClusterSpec, strategy: Strategy) -> dict[str, float]:
-    """Bytes over each link that is used, by `source>target`."""
-    found: Counter[str] = Counter()
+    """Bytes over each used link, by `source>target`."""
+    by_link: Counter[str] = Counter()
     for sender, receiver, size in _messages(model, Topology(cluster, strategy.replicas), strategy):
         first, last = Device.parse(sender), Device.parse(receiver)
         if _together(first, last):
             continue
         for link in cluster.route(first.node, last.node):
-            found[f"{link.source}>{link.target}"] += size
-    return {name: size for name, size in found.items() if size}
+            by_link[f"{link.source}>{link.target}"] += size
+    return {name: size for name, size in by_link.items() if size}
 
 
 def _together(first: Device, last: Device) -> bool:
-    """The same device, or a GPU and the CPU of its process."""
+    """Whether both are the same device, or a GPU and the CPU of its process."""
     return first == last or (first.node == last.node and first.kind != last.kind)
 
 
@@ -57,15 +57,15 @@ def _messages(model: ModelSpec, topology: Topology, strategy: Strategy) -> Itera
     buckets: dict[int, list[tuple[Variable, tuple[int, ...]]]] = {}
     synchronizers: dict[int, AllReduce] = {}
     pairs = _gather_pairs(topology)
-    for each in strategy.variables:
-        variable = model.by_name[each.variable]
-        sizes = shard_sizes(variable.shape[each.partition.axis], each.partition.shards) if each.partition else (0,)
-        for shard, size in zip(each.shards, sizes, strict=True):
+    for decision in strategy.variables:
+        variable, cut = model.by_name[decision.variable], decision.partition
+        sizes = shard_sizes(variable.shape[cut.axis], cut.shards) if cut else (0,)
+        for shard, size in zip(decision.shards, sizes, strict=True):
             shape = list(variable.shape)
-            if each.partition:
-                shape[each.partition.axis] = size
+            if cut:
+                shape[cut.axis] = size
             if variable.sparse:
-                share = size / variable.shape[0] if each.partition else 1.0
+                share = size / variable.shape[0] if cut else 1.0
                 yield from _row_messages(shard, variable, share, replicas, pairs)
             elif isinstance(shard, ParameterServer):
                 yield from _server_messages(shard, variable, tuple(shape), replicas)
@@ -77,16 +77,16 @@ def _messages(model: ModelSpec, topology: Topology, strategy: Strategy) -> Itera
 
 
 def _encoded(elements: float, compressor: Compressor | None, item: int) -> float:
-    """Bytes of one message of so many gradient elements, with the scale that goes beside it in fp16."""
+    """Bytes of one message of `elements` gradient elements, including the separate scale in fp16."""
     if isinstance(compressor, Cast):
         return elements * 2 + (4 if compressor.dtype == "fp16" and elements else 0)
     return elements * item
 
 
 def _gather_pairs(topology: Topology) -> list[tuple[str, str]]:
-    """The ends of every message of a gather, each of one replica's part."""
-    hands = (each for stage in gather_among(topology).rounds for each in stage)
-    return [(topology.replicas[each.source], topology.replicas[each.target]) for each in hands]
+    """The ends of every message of a gather; a message carries one replica's part."""
+    hands = (handing for stage in gather_among(topology).rounds for handing in stage)
+    return [(topology.replicas[handing.source], topology.replicas[handing.target]) for handing in hands]
 
 
 def _row_messages(
@@ -178,11 +178,11 @@ def _bucket_messages(
 
 
 def _by_algorithm(algorithm: str, topology: Topology, elements: int) -> Iterator[Message]:
-    """The moves of so many elements; a collective's are a ring's, and a ring's pieces add up to its chunks."""
-    moves_of = laid_out(algorithm).moves or laid_out("ring").moves
+    """The moves of `elements` elements. A collective has the moves of a ring, whose pieces add up to its chunks."""
+    moves_of = layout_of(algorithm).moves or layout_of("ring").moves
     assert moves_of is not None
     moves = moves_of(topology, elements, 0)
-    for source, target, (begin, end) in (move for each in (*moves.adding, *moves.copying) for move in each):
+    for source, target, (begin, end) in (move for stage in (*moves.adding, *moves.copying) for move in stage):
         yield topology.replicas[source], topology.replicas[target], end - begin
 
 

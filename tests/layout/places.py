@@ -1,4 +1,4 @@
-"""Where replicas are, said by their nodes."""
+"""Builds topologies from the nodes of replicas."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ __all__ = ["on_nodes"]
 
 
 def on_nodes(nodes: Sequence[str]) -> Topology:
-    """Replicas on these nodes of one switch, each in a worker process of its own."""
-    workers, met = Counter(nodes), Counter[str]()
+    """Replicas on the given nodes of one switch, one worker process each."""
+    workers, placed = Counter(nodes), Counter[str]()
     replicas = []
     for node in nodes:
-        replicas.append(f"{node}/cpu:{met[node]}")
-        met[node] += 1
+        replicas.append(f"{node}/cpu:{placed[node]}")
+        placed[node] += 1
     rate, latency = Figure(1.0, "stated"), Figure(100.0, "stated")
     spec = tuple(Node(node, "", 2.0, workers=count) for node, count in workers.items())
     return Topology(ClusterSpec.star(spec, rate, latency, rate, latency), tuple(replicas))

@@ -46,7 +46,7 @@ FACTORS = SufficientFactors()
 
 
 def model(rows: int = 720, columns: int = 240, dtype: str = "float32") -> ModelSpec:
-    """A matrix with factors, one of three axes, a vector and an embedding. All sizes divide by 2, 3, 4 and 6."""
+    """A matrix with factors, a kernel with three axes, a vector and an embedding. All sizes divide by 2, 3, 4 and 6."""
     variables = (
         Variable("matrix", (rows, columns), dtype, 3, factor_rows=32),
         Variable("kernel", (6, rows // 6, 120), dtype, 2),
@@ -57,9 +57,10 @@ def model(rows: int = 720, columns: int = 240, dtype: str = "float32") -> ModelS
 
 
 def strategy_by(spec: ModelSpec, cluster: ClusterSpec, synchronizer: Synchronizer, cut: int = 1) -> Strategy:
-    """Every variable that can be by `synchronizer`, cut into `cut` shards; the others by it without its compressor."""
+    """Every variable by `synchronizer`, in `cut` shards; without the compressor for variables it does not fit."""
     return Strategy(
-        tuple(map(str, cluster.replica_devices)), tuple(_decided(each, synchronizer, cut) for each in spec.variables)
+        tuple(map(str, cluster.replica_devices)),
+        tuple(_decided(variable, synchronizer, cut) for variable in spec.variables),
     )
 
 
@@ -82,13 +83,13 @@ def _decided(variable: Variable, wanted: Synchronizer, cut: int) -> VariableStra
 
 def check(spec: ModelSpec, cluster: ClusterSpec, strategy: Strategy, **tolerance: float) -> None:
     check_strategy(strategy, spec, cluster)
-    found = link_bytes(traffic(spec, cluster, strategy), cluster)
-    assert found == pytest.approx(link_bytes_of_messages(spec, cluster, strategy), **({"rel": 1e-9} | tolerance))
+    counted = link_bytes(traffic(spec, cluster, strategy), cluster)
+    assert counted == pytest.approx(link_bytes_of_messages(spec, cluster, strategy), **({"rel": 1e-9} | tolerance))
 
 
 @pytest.mark.parametrize("cluster", CLUSTERS.values(), ids=CLUSTERS)
 class TestWholeSizes:
-    """Every byte is accounted for where all sizes divide evenly."""
+    """Every byte is accounted for if all sizes divide evenly."""
 
     @pytest.mark.parametrize("algorithm", ALGORITHMS)
     def test_an_algorithm_sends_what_its_messages_hold(self, cluster: ClusterSpec, algorithm: str) -> None:
@@ -145,7 +146,7 @@ def test_uneven_sizes_are_off_by_a_few_elements_at_most(
 
 
 @pytest.mark.parametrize("compressor", LOSSY, ids=repr)
-def test_shards_that_are_cut_are_compressed_each_for_itself(compressor: Compressor) -> None:
+def test_every_shard_is_compressed_separately(compressor: Compressor) -> None:
     spec, cluster = model(rows=1010, columns=101), cases.star_cluster(4)
     check(spec, cluster, strategy_by(spec, cluster, ParameterServer("node1/cpu:0", compressor=compressor), cut=4))
 
@@ -187,7 +188,7 @@ def test_blueconnect_meets_at_once_and_in_few_levels() -> None:
 
 def test_a_scale_is_a_message_beside_every_gradient_in_fp16() -> None:
     cluster = cases.star_cluster(4)
-    whole, scaled = (vector_on(cluster, AllReduce(0, "ring", each)) for each in (None, Cast("fp16")))
+    whole, scaled = (vector_on(cluster, AllReduce(0, "ring", compressor)) for compressor in (None, Cast("fp16")))
     assert scaled == {link: 2 * count for link, count in whole.items()}
 
 

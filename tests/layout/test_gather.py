@@ -1,4 +1,5 @@
-"""Gathers: every replica gets every part once, and a thin link out of a group carries each once a group beyond."""
+"""Gathers: every replica gets every part once, and a thin link out of a group carries a part once for each other
+group."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ CLUSTERS = {
     "unlike links": cases.uneven_cluster(),
     "GPUs": cases.gpu_cluster(5, 8),
     "racks of nodes of two": replace(
-        cases.racks(2, 2, 2), nodes=tuple(replace(each, workers=2) for each in cases.racks(2, 2, 2).nodes)
+        cases.racks(2, 2, 2), nodes=tuple(replace(node, workers=2) for node in cases.racks(2, 2, 2).nodes)
     ),
 }
 
@@ -39,34 +40,34 @@ def _gather(cluster: ClusterSpec) -> tuple[Topology, Gather]:
 
 
 def _crossings(cluster: ClusterSpec) -> Counter[str]:
-    """Parts that each link carries."""
+    """The number of parts that each link carries."""
     topology, gather = _gather(cluster)
-    found: Counter[str] = Counter()
+    parts: Counter[str] = Counter()
     for stage in gather.rounds:
         for _, source, target in stage:
             for link in cluster.route(topology.nodes[source], topology.nodes[target]):
-                found[f"{link.source}>{link.target}"] += 1
-    return found
+                parts[f"{link.source}>{link.target}"] += 1
+    return parts
 
 
 @pytest.mark.parametrize("cluster", CLUSTERS.values(), ids=CLUSTERS)
 def test_parts_between_places_are_counted_as_they_are_listed(cluster: ClusterSpec) -> None:
     topology, gather = _gather(cluster)
     listed = [
-        Counter((topology.nodes[source], topology.nodes[target]) for _, source, target in each)
-        for each in gather.rounds
+        Counter((topology.nodes[source], topology.nodes[target]) for _, source, target in stage)
+        for stage in gather.rounds
     ]
-    assert list(gather.between(topology.nodes)) == listed
+    assert list(gather.part_counts(topology.nodes)) == listed
     replicas = range(len(topology))
-    assert [each.total() for each in gather.between(replicas)] == [len(each) for each in gather.rounds]
+    assert [stage.total() for stage in gather.part_counts(replicas)] == [len(stage) for stage in gather.rounds]
 
 
 def _straight(cluster: ClusterSpec) -> bool:
-    return not _gather(cluster)[1].relayed
+    return not _gather(cluster)[1].relays
 
 
 @pytest.mark.parametrize("cluster", CLUSTERS.values(), ids=CLUSTERS)
-def test_every_replica_gets_every_part_once_from_one_who_has_it(cluster: ClusterSpec) -> None:
+def test_every_replica_gets_every_part_once_from_a_replica_that_has_it(cluster: ClusterSpec) -> None:
     topology, gather = _gather(cluster)
     has = {(replica, replica) for replica in range(len(topology))}
     for stage in gather.rounds:
@@ -99,7 +100,7 @@ def test_a_node_of_several_replicas_gets_each_part_of_others_once() -> None:
 
 def test_racks_and_the_nodes_inside_have_relays_of_their_own() -> None:
     found = _crossings(CLUSTERS["racks of nodes of two"])
-    # Each rack has four replicas, whose parts go to two other racks; into a node come all but its own two, once each.
+    # Each rack has four replicas, whose parts go to two other racks. Into a node come all parts except its own two.
     assert {found[f"rack{rack}>core"] for rack in range(3)} == {4 * 2}
     assert {found[f"rack{node // 2}>node{node}"] for node in range(6)} == {12 - 2}
 
@@ -108,7 +109,7 @@ def test_where_groups_are_of_one_size_all_send_as_much_as_straight() -> None:
     for name in ("three by two", "two racks", "three racks", "racks of nodes of two"):
         topology, gather = _gather(CLUSTERS[name])
         sent = Counter(hand.source for stage in gather.rounds for hand in stage)
-        assert gather.relayed
+        assert gather.relays
         assert set(sent.values()) == {len(topology) - 1}
         assert not gather.is_uneven
     assert _gather(CLUSTERS["unlike racks"])[1].is_uneven
@@ -121,14 +122,14 @@ def test_racks_whose_uplink_is_as_wide_as_their_nodes_need_no_relays() -> None:
 
 
 def test_a_large_rack_and_a_single_node_gain_nothing_by_relays() -> None:
-    # Up out of the rack goes a part of each of its nodes in any case.
+    # With or without relays, the rack's uplink carries one part of each of its nodes.
     assert _straight(cases.racks(8, 1))
 
 
 def test_nodes_have_relays_and_wide_racks_none() -> None:
     wide = cases.racks(2, 2, uplink_gbit_per_s=4.0)
-    found = _crossings(replace(wide, nodes=tuple(replace(each, workers=2) for each in wide.nodes)))
-    assert found["rack0>core"] == 4 * 2  # four parts, to each of two nodes; by relays of racks it were four
+    found = _crossings(replace(wide, nodes=tuple(replace(node, workers=2) for node in wide.nodes)))
+    assert found["rack0>core"] == 4 * 2  # four parts, to each of two nodes; relays of racks would make it four
     assert found["rack0>node0"] == 8 - 2
 
 
@@ -144,7 +145,7 @@ def test_the_same_topology_has_the_same_gather() -> None:
     cluster = ClusterSpec((node,), (Link("a", "a", rate, rate),), ())
     topology = Topology(cluster, ("a/cpu:0", "a/cpu:1"))
     assert gather_among(topology) is gather_among(topology)
-    assert [tuple(each) for each in gather_among(topology).rounds[0]] == [(0, 0, 1), (1, 1, 0)]
+    assert [tuple(handing) for handing in gather_among(topology).rounds[0]] == [(0, 0, 1), (1, 1, 0)]
 
 
 def test_messages_over_an_uplink_are_two_for_each_part() -> None:
@@ -152,8 +153,8 @@ def test_messages_over_an_uplink_are_two_for_each_part() -> None:
     found = traffic(sparse_model(), cluster, strategy_of(cluster, AllReduce(0)))
     of_rows = 50 * (10 * 4 + 4)  # 50 rows of 10 floats, and their numbers
     for count, figures in ((2 * of_rows, link_bytes), (2 * 2, link_messages)):
-        said = figures(found, cluster)
-        assert [said[way] for way in ("rack0>core", "core>rack1", "rack1>core", "core>rack0")] == [count] * 4
+        of_links = figures(found, cluster)
+        assert [of_links[way] for way in ("rack0>core", "core>rack1", "rack1>core", "core>rack0")] == [count] * 4
 
 
 def test_many_replicas_take_as_long_listed_or_counted(monkeypatch: pytest.MonkeyPatch) -> None:

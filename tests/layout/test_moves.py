@@ -1,4 +1,4 @@
-"""Each algorithm's moves make the mean on every member, and its closed form is what they add up to."""
+"""Each algorithm's moves give every member the mean, and its closed form equals the sum of its moves."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 
 import pytest
 
-from autosync.layout.all_reduce import laid_out
+from autosync.layout.all_reduce import layout_of
 from autosync.layout.exchange import Exchange
 from autosync.layout.moves import Move, Moves, exchange_of
 from autosync.layout.topology import Topology
@@ -15,7 +15,7 @@ from tests import cases
 from tests.layout.carried_out import carried_out
 from tests.layout.places import on_nodes
 
-MADE_OF_MOVES = [each for each in ALGORITHMS if laid_out(each).moves]
+MADE_OF_MOVES = [name for name in ALGORITHMS if layout_of(name).moves]
 NODES = [
     *(["node0"] * count for count in range(1, 10)),
     *([f"node{place}" for place in range(count)] for count in range(2, 10)),
@@ -25,7 +25,7 @@ NODES = [
 
 
 PLACES = {
-    **{" ".join(each[-1] for each in nodes): on_nodes(nodes) for nodes in NODES},
+    **{" ".join(node[-1] for node in nodes): on_nodes(nodes) for nodes in NODES},
     **{f"racks of {sizes}": Topology.of(cases.racks(*sizes)) for sizes in ((2, 2, 2), (3, 2), (5, 1, 1), (3, 3, 2, 1))},
     "one is slow": Topology.of(cases.uneven_cluster()),
 }
@@ -35,26 +35,26 @@ PLACES = {
 @pytest.mark.parametrize("algorithm", MADE_OF_MOVES)
 class TestMoves:
     @pytest.mark.parametrize("elements", [1, 2, 3, 5, 8, 23])
-    def test_each_element_is_the_sum_of_all_once_made_by_one_for_all(
+    def test_each_mean_has_every_gradient_once_and_is_computed_by_one_member(
         self, algorithm: str, topology: Topology, elements: int
     ) -> None:
         of_members = carried_out(_moves(algorithm, topology, elements), len(topology), elements)
         for means in zip(*of_members, strict=True):
             assert means[0] is not None
             assert means[0].summed == Counter(range(len(topology)))
-            assert all(each == means[0] for each in means)
+            assert all(mean == means[0] for mean in means)
 
-    def test_none_is_empty_or_to_the_sender_or_twice_the_same(self, algorithm: str, topology: Topology) -> None:
+    def test_no_move_is_empty_or_to_its_sender_or_repeated(self, algorithm: str, topology: Topology) -> None:
         for elements in (1, 2, 3, 5, 8, 23):
             moves = _moves(algorithm, topology, elements)
             for phase in (moves.adding, moves.copying):
-                listed = [move for each in phase for move in each]
+                listed = [move for moves_of_round in phase for move in moves_of_round]
                 assert len(set(listed)) == len(listed)
                 assert all(source != target and begin < end for source, target, (begin, end) in listed)
 
 
 def _moves(algorithm: str, topology: Topology, elements: int) -> Moves:
-    moves_of = laid_out(algorithm).moves
+    moves_of = layout_of(algorithm).moves
     assert moves_of is not None
     return moves_of(topology, elements, 4)
 
@@ -77,11 +77,11 @@ CLUSTERS = {
 
 
 @pytest.mark.parametrize("cluster", CLUSTERS.values(), ids=CLUSTERS)
-@pytest.mark.parametrize("algorithm", [each for each in MADE_OF_MOVES if laid_out(each).closed_form])
-def test_a_closed_form_is_what_the_moves_add_up_to(algorithm: str, cluster: ClusterSpec) -> None:
-    moves_of, topology = laid_out(algorithm).moves, Topology(cluster, tuple(map(str, cluster.replica_devices)))
+@pytest.mark.parametrize("algorithm", [name for name in MADE_OF_MOVES if layout_of(name).closed_form])
+def test_a_closed_form_equals_the_sum_of_the_moves(algorithm: str, cluster: ClusterSpec) -> None:
+    moves_of, topology = layout_of(algorithm).moves, Topology(cluster, tuple(map(str, cluster.replica_devices)))
     assert moves_of is not None
-    closed, listed = laid_out(algorithm).exchange(topology, 2), exchange_of(moves_of, topology, 2)
+    closed, listed = layout_of(algorithm).exchange(topology, 2), exchange_of(moves_of, topology, 2)
     assert _rounds(closed) == _rounds(listed)
     for of_pair, expected in zip(_added_up(closed), _added_up(listed), strict=True):
         assert of_pair == pytest.approx(expected, rel=1e-5)
@@ -92,10 +92,10 @@ def _rounds(exchange: Exchange) -> int:
 
 
 def _added_up(exchange: Exchange) -> list[dict[tuple[str, str], float]]:
-    """Shares, messages and gradients by sender and receiver, and what each device adds and updates."""
+    """Shares, messages and gradients by sender and receiver, and the work of each device."""
     sent: list[dict[tuple[str, str], float]] = [defaultdict(float) for _ in range(3)]
-    for each in (transfer for stage in exchange.push for transfer in stage.transfers):
-        for total, figure in zip(sent, (each.payload, each.messages, each.gradients), strict=True):
-            total[each.source, each.target] += figure
-    work = {(each.device, name): getattr(each, name) for each in exchange.work for name in ("added", "updated_held")}
+    for transfer in (transfer for stage in exchange.push for transfer in stage.transfers):
+        for total, figure in zip(sent, (transfer.payload, transfer.messages, transfer.gradients), strict=True):
+            total[transfer.source, transfer.target] += figure
+    work = {(work.device, name): getattr(work, name) for work in exchange.work for name in ("added", "updated_held")}
     return [*sent, work]

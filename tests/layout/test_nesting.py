@@ -1,4 +1,4 @@
-"""Who exchanges with whom: groups in halves or levels, near ones before far ones and fast ones before slow ones."""
+"""Groups of an all-reduce, in halves or levels: near parts exchange before far parts, and fast before slow."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _alone(count: int) -> Group:
 
 
 def _slowed(cluster: ClusterSpec, ends: Collection[str], gbit_per_s: float, one_way: bool = False) -> ClusterSpec:
-    """The cluster with other rates from these nodes or switches to where they hang, and back."""
+    """The cluster with another rate on the uplinks of the given nodes or switches, and back unless `one_way`."""
     links = (
         replace(link, gbit_per_s=Figure(gbit_per_s, "stated"))
         if (link.source in ends or (link.target in ends and not one_way)) and link.source != link.target
@@ -85,7 +85,10 @@ def test_racks_on_slow_links_come_last() -> None:
     slowed = _slowed(cluster, ["rack0"], 0.1)
     back = {link for link in cluster.links if {link.source, link.target} & {"node0", "node1"}}
     links = (
-        next((each for each in back if (each.source, each.target) == (link.source, link.target)), link)
+        next(
+            (before for before in back if (before.source, before.target) == (link.source, link.target)),
+            link,
+        )
         for link in slowed.links
     )
     topology = Topology.of(replace(slowed, links=tuple(links)))
@@ -100,9 +103,9 @@ def test_a_slow_node_is_set_apart_inside_its_rack_and_does_not_set_the_rack_apar
 def test_clusters_of_one_digest_have_one_grouping() -> None:
     star = cases.star_cluster(5)
     for first, second in ((0.045, 0.05), (0.09, 0.1)):
-        one, other = (_slowed(star, ["node1"], rate) for rate in (first, second))
-        assert one.digest == other.digest
-        assert near_and_fast(Topology.of(one)) == near_and_fast(Topology.of(other))
+        slow, faster = (_slowed(star, ["node1"], rate) for rate in (first, second))
+        assert slow.digest == faster.digest
+        assert near_and_fast(Topology.of(slow)) == near_and_fast(Topology.of(faster))
 
 
 @pytest.mark.parametrize(("count", "regular"), [(1, True), (2, True), (6, True), (7, False), (8, True), (9, True)])

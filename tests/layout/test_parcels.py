@@ -1,4 +1,4 @@
-"""Shards of a server that travel together, and the pieces that they travel in."""
+"""Parcels: the shards of a server that travel together, and their pieces."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from itertools import chain
 
 import pytest
 
-from autosync.layout.together import MOST_PIECES, PARCEL_BYTES, PIECE_BYTES, is_summed_as_it_is, parcels, piece_sizes
+from autosync.layout.fusion import MOST_PIECES, PARCEL_BYTES, PIECE_BYTES, is_elementwise, parcels, piece_sizes
 from autosync.spec import Cast, ParameterServer, PowerSGD, TopK
 
 
-def test_small_shards_are_put_together_until_they_are_worth_a_message() -> None:
+def test_small_shards_are_fused_up_to_the_size_of_a_parcel() -> None:
     half = PARCEL_BYTES // 2
     assert parcels([half, half, half, 4]) == [range(2), range(2, 4)]
     assert parcels([4] * 1000) == [range(1000)]
 
 
-def test_a_large_shard_ends_its_parcel_and_takes_what_came_before_it_along() -> None:
+def test_a_large_shard_ends_its_parcel_and_joins_the_shards_before_it() -> None:
     assert parcels([4, PARCEL_BYTES, 4, 4]) == [range(2), range(2, 4)]
     assert parcels([PARCEL_BYTES, PARCEL_BYTES]) == [range(1), range(1, 2)]
 
@@ -42,4 +42,4 @@ def test_pieces_add_up_are_about_one_size_and_not_too_many(elements: int) -> Non
     ids=repr,
 )
 def test_numbers_that_share_a_scale_or_a_factor_are_not_put_together(compressor: object, expected: bool) -> None:
-    assert is_summed_as_it_is(ParameterServer("node0/cpu:0", compressor=compressor)) is expected  # type: ignore[arg-type]
+    assert is_elementwise(ParameterServer("node0/cpu:0", compressor=compressor)) is expected  # type: ignore[arg-type]

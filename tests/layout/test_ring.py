@@ -1,4 +1,4 @@
-"""A ring's pieces: about as large as they should be, and never too many."""
+"""A ring's pieces are about as large as intended, and never too many."""
 
 from __future__ import annotations
 

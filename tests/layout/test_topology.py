@@ -1,4 +1,4 @@
-"""A topology's groups are the racks and nodes that a cluster's links make."""
+"""A topology's groups are the racks and nodes formed by a cluster's links."""
 
 from __future__ import annotations
 
@@ -17,13 +17,15 @@ def _said(group: Group) -> str:
 
 
 def _wired(*pairs: str, nodes: int, one_way: str = "") -> Topology:
-    """Nodes 0, 1, ... and switches, letters, joined by these pairs both ways, and one more the one way."""
+    """Nodes 0, 1, ... and switches (letters), joined by `pairs` both ways, and by `one_way` one way."""
     names = [(pair[0], pair[1]) for pair in pairs]
-    both = [*names, *((there, here) for here, there in names), *([(one_way[0], one_way[1])] if one_way else [])]
-    own = tuple(Node(str(number), "", 1.0) for number in range(nodes))
-    switches = tuple(sorted({end for pair in both for end in pair if end.isalpha()}))
-    links = tuple(Link(source, target, RATE, RATE) for source, target in both)
-    cluster = ClusterSpec(own, links + tuple(Link(each.name, each.name, RATE, RATE) for each in own), switches)
+    directed = [*names, *((there, here) for here, there in names), *([(one_way[0], one_way[1])] if one_way else [])]
+    machines = tuple(Node(str(number), "", 1.0) for number in range(nodes))
+    switches = tuple(sorted({end for pair in directed for end in pair if end.isalpha()}))
+    links = tuple(Link(source, target, RATE, RATE) for source, target in directed)
+    cluster = ClusterSpec(
+        machines, links + tuple(Link(node.name, node.name, RATE, RATE) for node in machines), switches
+    )
     return Topology(cluster, tuple(map(str, cluster.replica_devices)))
 
 
@@ -67,7 +69,7 @@ def test_groups_are_inside_of_groups(pairs: tuple[str, ...], nodes: int, groups:
     assert _said(_wired(*pairs, nodes=nodes).root) == groups
 
 
-def test_groups_are_in_the_order_of_their_members_whatever_their_switches_are_called() -> None:
+def test_groups_are_in_the_order_of_their_members_and_not_of_switch_names() -> None:
     assert _said(_wired("0b", "1b", "2a", "3a", "ab", nodes=4).root) == "((0 1) (2 3))"
     assert _said(_wired("0d", "1d", "2b", "3b", "4a", "5a", "dc", "bc", "ac", nodes=6).root) == "((0 1) (2 3) (4 5))"
 

@@ -1,4 +1,4 @@
-"""Profiles that ship are of the models that they are named after."""
+"""Shipped profiles belong to the models in their names."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def test_each_was_measured_on_a_gpu(file: Path) -> None:
 @pytest.mark.parametrize("captured", CAPTURED, ids=lambda file: file.stem)
 def test_each_has_the_variables_of_its_model(captured: Path) -> None:
     variables = json.loads(captured.read_text(encoding="utf-8"))["profile"]["ready"]
-    found: list[DeviceProfile] = [
-        read_device_profile(each) for each in SHIPPED if each.stem.split("_")[0] == captured.stem
+    result: list[DeviceProfile] = [
+        read_device_profile(file) for file in SHIPPED if file.stem.split("_")[0] == captured.stem
     ]
-    assert len(found) == 2
-    for profile in found:
+    assert len(result) == 2
+    for profile in result:
         profile.check_fits(captured.stem, profile.batch_size, variables)

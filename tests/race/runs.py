@@ -1,4 +1,4 @@
-"""Runs of a race that never took place."""
+"""Builds records of simulated runs for the tests of the race."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import math
 from dataclasses import replace
 
 from autosync.baselines import BASELINES
-from autosync.race.candidates import PAIRS, Setting
-from autosync.race.plan import Planned, Race
+from autosync.race.candidates import PAIRS, RaceSetting
+from autosync.race.plan import PlannedRun, Race
 from autosync.spec import CurvePoint, Target, TargetRecord
 from search_spaces import load_menu
 from tests.cases import mlp_model, star_cluster
@@ -15,7 +15,7 @@ from tests.cases import mlp_model, star_cluster
 CLUSTER = star_cluster(4)
 MODEL = mlp_model()
 TARGET = Target("loss", 0.1, every=10, steps=1000)
-SETTING = Setting(MODEL, CLUSTER, BASELINES["all_reduce_25mb"](MODEL, CLUSTER))
+SETTING = RaceSetting(MODEL, CLUSTER, BASELINES["all_reduce_25mb"](MODEL, CLUSTER))
 OFFERS = load_menu("systems").of(replace(SETTING.circumstances, streams=(64.0, 32.0, 16.0, 8.0)))
 
 
@@ -30,8 +30,8 @@ def curve_of(steps: int, step_seconds: float) -> tuple[CurvePoint, ...]:
     )
 
 
-def run_of(planned: Planned, steps: int, step_seconds: float) -> TargetRecord:
-    """What a run that would take so many steps comes to: given up at twice the rival's time to a loss."""
+def run_of(planned: PlannedRun, steps: int, step_seconds: float) -> TargetRecord:
+    """Return the record of a run that needs `steps` steps: given up if it takes more than twice the rival's time."""
     curve, behind, reason = curve_of(steps, step_seconds), None, ""
     if planned.rival:
         behind = steps * step_seconds / planned.rival[-1].seconds
@@ -58,7 +58,7 @@ def run_of(planned: Planned, steps: int, step_seconds: float) -> TargetRecord:
     )
 
 
-def failed(planned: Planned, outcome: str = "failed") -> TargetRecord:
+def failed(planned: PlannedRun, outcome: str = "failed") -> TargetRecord:
     return TargetRecord(
         MODEL, CLUSTER, planned.candidate.strategy, TARGET, outcome, planned.seed, 0.0, 1.0, "It failed.",
         label=planned.candidate.name,

@@ -1,7 +1,7 @@
 """A cluster of machines reached by ssh, from `ray up` to `ray down`: `python -m tests.ray_up.end_to_end [--short]`.
 
-Three emulated hosts on links of 200 Mbit/s are the machines, a fourth is where the operator sits. What is printed is a
-transcript, with the seconds of each step. With --short there is one search, as a job, in place of two.
+Three emulated hosts on links of 200 Mbit/s are the machines, and a fourth is the operator's. The output is a transcript
+with the seconds of each step. With --short there is one search, as a job, instead of two.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from trials.emulate import Emulated, Host, emulated
 __all__ = ["LACKING", "main"]
 
 LACKING = 77
-"""Exit status when this machine cannot do it, as automake has it for tests that are skipped."""
+"""The exit status if this machine cannot run the test, as in automake for skipped tests."""
 
 MACHINES = 3
 CLUSTER_FILE = "cluster.local.yaml"
@@ -48,7 +48,7 @@ KEY = ".ssh/cluster_key"
 DASHBOARD = "http://localhost:8265"
 
 NOISE = re.compile(r"\S+ \S+\tV*(INFO|WARN|SUCC) |Shared connection|$")
-"""What Ray's launcher and ssh say beside the command that was asked for."""
+"""Output of Ray's launcher and ssh around the output of the command."""
 
 SMALL = ("--trials", "6", "--rounds", "2", "--warmup", "3", "--steps", "10", "--seed", "0", "--simulator", "analytic")
 MODEL_FILE = """
@@ -65,7 +65,7 @@ def perceptron():
 
 
 class StepError(AutosyncError):
-    """A step did not do what it should."""
+    """A step failed."""
 
 
 def main(arguments: Sequence[str] = ()) -> int:
@@ -114,7 +114,7 @@ def _steps(cluster: Emulated, short: bool) -> None:
 def _furnish(machines: list[Host], operator: Host) -> None:
     for host in (*machines, operator):
         separate(host)
-    home = operator.own_folder / "home"
+    home = operator.private_folder / "home"
     public_key = make_key(home / Path(KEY).parent, Path(KEY).name)
     for host in machines:
         open_to(host, public_key)
@@ -129,7 +129,7 @@ def _furnish(machines: list[Host], operator: Host) -> None:
 
 
 def _submit_job(operator: Host) -> str:
-    """Run a search for the operator's own model as a job; what it printed."""
+    """Run a search for the operator's own model as a job; return its output."""
     tunnel = start_as_operator(operator, *_RAY, "dashboard", CLUSTER_FILE)
     try:
         run_as_operator(operator, "bash", "-c", "until : < /dev/tcp/localhost/8265; do sleep 0.2; done", seconds=60)
@@ -146,7 +146,7 @@ _RAY = (sys.executable, "-m", "ray.scripts.scripts")
 
 
 def _ray(operator: Host, *arguments: str, seconds: float) -> str:
-    """Run `ray` with `arguments` as the operator; what it printed. Raises `StepError`."""
+    """Run `ray` with `arguments` as the operator; return its output. Raises `StepError`."""
     done = run_as_operator(operator, *_RAY, *arguments, seconds=seconds)
     if done.status != 0:
         raise StepError(f"`ray {arguments[0]}` ended with status {done.status} and said:\n{done.said}")
@@ -154,21 +154,24 @@ def _ray(operator: Host, *arguments: str, seconds: float) -> str:
 
 
 def _all_nodes_are_right(said: str, machines: list[Host]) -> bool:
-    """Whether every machine is a node, and runs what `ray up` brought there."""
-    found = {}
+    """True if every machine is a node, and runs the project brought by `ray up`."""
+    seen = {}
     for line in said.splitlines():
         if line.startswith("NODE "):
             node = json.loads(line.removeprefix("NODE "))
-            found[node["address"]] = (node["autosync"], node["python"])
+            seen[node["address"]] = (node["autosync"], node["python"])
             click.echo(f"          {node['address']} runs {node['autosync']} with {node['python']}")
     brought = (f"{BROUGHT}/autosync/__init__.py", f"{BROUGHT}/.venv/bin/python")
-    return found == {host.address: brought for host in machines}
+    return seen == {host.address: brought for host in machines}
 
 
 def _check_run(operator: Host, said: str, name: str) -> None:
-    """The search `name` used a worker on every machine, and its result can be fetched. Raises `StepError`."""
+    """Check that search `name` used a worker on every machine, and that its result can be fetched.
+
+    Raises `StepError`.
+    """
     _ray(operator, "rsync-down", CLUSTER_FILE, f"~/runs/{name}/", f"{HOME}/fetched-{name}", seconds=30)
-    result = operator.own_folder / "home" / f"fetched-{name}" / "result.json"
+    result = operator.private_folder / "home" / f"fetched-{name}" / "result.json"
     if not result.exists():
         raise StepError(f"The run {name!r} left no result. It said:\n{said}")
     for line in said.splitlines():
@@ -177,7 +180,7 @@ def _check_run(operator: Host, said: str, name: str) -> None:
 
 
 def _check_ended(host: Host, seconds: float) -> None:
-    """Ray does not run on the host any more, after a while. Raises `StepError`."""
+    """Check that Ray ends on the host after a while. Raises `StepError`."""
     deadline = time.monotonic() + seconds
     while left := ray_processes(host):
         if time.monotonic() > deadline:

@@ -36,7 +36,7 @@ __all__ = [
 PROJECT = Path(__file__).resolve().parents[2]
 HOME = Path("/root")
 BROUGHT = HOME / "autosync-project"
-"""The folder that the cluster file has the project brought to."""
+"""The folder to which the cluster file brings the project."""
 
 SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
 TOOLS = {"sshd": "openssh-server", "ssh": "openssh-client", "ssh-keygen": "openssh-client", "rsync": "rsync"}
@@ -54,19 +54,24 @@ SET_FOR_TESTS = """
 export RAY_gcs_rpc_server_reconnect_timeout_s=8
 export RAY_enable_worker_prestart=0 RAY_prestart_worker_first_driver=0
 """
-"""Ray's own minute for noticing that the head is gone would be the longest step of all; idle workers would be started
-for each processor of each machine, which are all the same two."""
+"""Settings for a short test.
+
+Ray's minute for noticing that the head is gone would be the longest step of all, and idle workers would be started for
+each processor of each machine, which all share the same two.
+"""
 
 PIP_CONFIG = """
 [global]
 no-index = true
 no-build-isolation = false
 """
-"""pip reads the last line as `build_isolation = False`: the borrowed setuptools builds, as there is no index to ask."""
+"""pip reads the last line as `build_isolation = False`: the borrowed setuptools builds, because there is no index."""
 
 
 def lacking() -> str | None:
-    """What this machine lacks for `ray up` onto emulated hosts, as a sentence; None when it has all."""
+    """Return this machine's first missing requirement for `ray up` onto emulated hosts, as a sentence; None if there is
+    none.
+    """
     if lacks := Machine.here().lacks():
         return f"No cluster can be emulated here: {lacks}."
     for tool, package in TOOLS.items():
@@ -78,18 +83,18 @@ def lacking() -> str | None:
 
 
 def separate(host: Host) -> None:
-    """Give the host a home, /tmp and /run of its own, and hide the project from it.
+    """Give the host its own home, /tmp and /run, and hide the project from it.
 
-    What is left of this machine are its programs and the Python environment of this process, which cannot be changed.
-    Raises `ClusterError`.
+    The host keeps this machine's programs and the Python environment of this process, which cannot be changed. Raises
+    `ClusterError`.
     """
     hidden = {
-        HOME: host.own_folder / "home",
-        Path("/run"): host.own_folder / "run",
-        Path("/tmp"): host.own_folder / "tmp",
+        HOME: host.private_folder / "home",
+        Path("/run"): host.private_folder / "run",
+        Path("/tmp"): host.private_folder / "tmp",
     }
     if not any(PROJECT.is_relative_to(folder) for folder in hidden):
-        hidden = {PROJECT: host.own_folder / "nothing", **hidden}
+        hidden = {PROJECT: host.private_folder / "nothing", **hidden}
     for content in hidden.values():
         content.mkdir(exist_ok=True)
     commands: list[list[Any]] = []
@@ -98,7 +103,7 @@ def separate(host: Host) -> None:
         shown.mkdir(parents=True, exist_ok=True)
         commands += [["mount", "--bind", path, shown], ["mount", "-o", "remount,bind,ro", shown]]
     commands += [["mount", "--rbind", new, old] for old, new in hidden.items()]
-    # Ray finds a machine's own address by asking for the way out, though nothing is sent there.
+    # Ray finds a machine's own address by looking up the default route, although nothing is sent there.
     commands += [["ip", "route", "add", "default", "dev", "eth0"]]
     script = " && ".join(shlex.join(map(str, command)) for command in commands)
     if run_inside(host, ["sh", "-c", script], cwd="/") != 0:
@@ -106,15 +111,15 @@ def separate(host: Host) -> None:
 
 
 def make_key(folder: Path, name: str) -> str:
-    """Make a key pair without a passphrase in `folder`; its public half."""
+    """Make a key pair without a passphrase in `folder`; return its public half."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / name], check=True)
     return (folder / f"{name}.pub").read_text(encoding="ascii")
 
 
 def open_to(host: Host, public_key: str) -> None:
-    """Furnish the host's home as that of a machine on which the project's requirements are installed; start sshd."""
-    home, run = host.own_folder / "home", host.own_folder / "run"
+    """Set up the host's home like a machine with the project's requirements installed; start sshd."""
+    home, run = host.private_folder / "home", host.private_folder / "run"
     home.chmod(0o700)
     (home / ".ssh").mkdir(mode=0o700)
     (home / ".ssh" / "authorized_keys").write_text(public_key, encoding="ascii")
@@ -128,7 +133,7 @@ def open_to(host: Host, public_key: str) -> None:
     make_key(run, "ssh_host_key")
     (run / "sshd").mkdir(mode=0o755)
     (run / "sshd_config").write_text(SSHD_CONFIG, encoding="ascii")
-    with (host.own_folder / "sshd.log").open("wb") as log:
+    with (host.private_folder / "sshd.log").open("wb") as log:
         start_inside(
             host, [_found("sshd"), "-D", "-e", "-f", "/run/sshd_config"],
             cwd="/", env={"PATH": "/usr/bin:/bin"}, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
@@ -136,7 +141,7 @@ def open_to(host: Host, public_key: str) -> None:
 
 
 def start_as_operator(host: Host, *command: str, **popen: Any) -> subprocess.Popen[Any]:
-    """Start `command` as the operator would, in the project's copy in the operator's home."""
+    """Start `command` as the operator, in the project's copy in the operator's home."""
     path = f"{Path(sys.executable).parent}:{SYSTEM_PATH}"
     clean = ["env", "-i", f"HOME={HOME}", f"PATH={path}", "LANG=C.UTF-8", "TERM=dumb", "RAY_AUTH_MODE=token"]
     return start_inside(
@@ -147,14 +152,14 @@ def start_as_operator(host: Host, *command: str, **popen: Any) -> subprocess.Pop
 
 @dataclass(frozen=True)
 class Done:
-    """How a command ended, and all that it printed."""
+    """The exit status of a command, and its output."""
 
     status: int
     said: str
 
 
 def run_as_operator(host: Host, *command: str, seconds: float) -> Done:
-    """Run `command` to its end, or kill it after `seconds`, which is status 124."""
+    """Run `command` to its end, or kill it after `seconds`, with status 124."""
     started = start_as_operator(host, *command)
     try:
         said, _ = started.communicate(timeout=seconds)
@@ -166,7 +171,7 @@ def run_as_operator(host: Host, *command: str, seconds: float) -> Done:
 
 
 def ray_processes(host: Host) -> list[str]:
-    """Command lines of Ray's processes on the host."""
+    """Return the command lines of Ray's processes on the host."""
     lines = []
     for process in processes_in(host.namespace):
         with contextlib.suppress(OSError):
@@ -175,12 +180,14 @@ def ray_processes(host: Host) -> list[str]:
 
 
 def _make_environment(folder: Path) -> None:
-    """A virtual environment that sees this process's packages too, but not what they link to, such as the project."""
+    """Make a virtual environment that sees this process's packages, but not the targets of their links, such as the
+    project.
+    """
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
     paths = {sysconfig.get_path(kind) for kind in ("purelib", "platlib")}
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
-    own = folder / "lib" / version / "site-packages"
-    (own / "borrowed.pth").write_text("\n".join(sorted(paths)), encoding="utf-8")
+    site_packages = folder / "lib" / version / "site-packages"
+    (site_packages / "borrowed.pth").write_text("\n".join(sorted(paths)), encoding="utf-8")
     ray = folder / "bin" / "ray"
     python = BROUGHT / ".venv" / "bin" / "python"
     ray.write_text(f"#!{python}\nfrom ray.scripts.scripts import main\nmain()\n", encoding="utf-8")

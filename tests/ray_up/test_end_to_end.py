@@ -1,4 +1,4 @@
-"""The shipped cluster file for machines one has, really used."""
+"""The cluster file for the user's own machines, used for real."""
 
 from __future__ import annotations
 

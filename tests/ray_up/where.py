@@ -1,4 +1,6 @@
-"""Run on the head by `ray submit`: waits for as many nodes as it is told, and prints what each of them would run."""
+"""Run on the head by `ray submit`: waits for the given number of nodes, and prints the project that each of them
+uses.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ WAIT_SECONDS = 240.0
 
 @ray.remote(num_cpus=0)
 def look() -> dict[str, str]:
-    """The place that this node would import the project from, and the Python it would use."""
+    """Return the folder from which this node would import the project, and its Python."""
     import autosync
 
     return {"autosync": autosync.__file__, "python": sys.executable}

@@ -1,4 +1,4 @@
-"""A page as a browser's parser sees it, with the standard library's own."""
+"""A page as a parser sees it, with the parser of the standard library."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LOADED = re.compile(r"url\(\s*['\"]?([^)'\"]*)|@import\s+([^;]+)", re.IGNORECASE
 
 @final
 class Seen(HTMLParser):
-    """What is wrong with a page, and what it holds: `text` without styles, `tags` counted, `identities`, `sections`."""
+    """A parsed page: its faults, its `text` without styles, its counted `tags`, its `identities` and its `sections`."""
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)

@@ -1,4 +1,4 @@
-"""What records say: noise, hits, how good predictions were, which factors matter, when a search has paid for itself."""
+"""Analyses of records: noise, hits, quality of predictions, importance of factors, and payback of a search."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ SERVERS = tuple(map(str, CLUSTER.server_devices))
 def timed(seconds: float, spread: float = 0.01, steps: int = 40, **changes: object) -> RuntimeRecord:
     """The first baseline's record, with evenly spread log step seconds."""
     ladder = np.linspace(-spread, spread, steps)
-    made = replace(search_records()[0], step_seconds=tuple(float(seconds * math.exp(each)) for each in ladder))
+    made = replace(search_records()[0], step_seconds=tuple(float(seconds * math.exp(offset)) for offset in ladder))
     return replace(made, **changes)  # type: ignore[arg-type]
 
 
@@ -51,9 +51,9 @@ def test_noise_within_trials_is_the_deviation_of_their_log_steps() -> None:
 
 
 def test_noise_between_trials_is_found_again_and_its_interval_holds_it() -> None:
-    """There are 38 turns with a deviation of 0.1; the interval of 95 % holds it for this seed."""
+    """There are 38 turns with a deviation of 0.1, which the 95 % interval contains for this seed."""
     generator = np.random.default_rng(4)
-    strategies = [each.strategy for each in search_records()[:2]]
+    strategies = [record.strategy for record in search_records()[:2]]
     turns = [
         timed(0.1 * math.exp(0.1 * generator.standard_normal()), 0.0, strategy=strategy)
         for strategy in strategies
@@ -72,9 +72,9 @@ def test_a_hit_is_beyond_two_standard_errors_of_the_difference() -> None:
     yardstick = yardstick_of([baseline], baseline.strategy.digest, noise)
     assert yardstick is not None
     assert yardstick.seconds == pytest.approx(0.1)
-    both = 2 * math.hypot(yardstick.error, yardstick.error)
-    assert is_hit(timed(0.1 * math.exp(-both * 1.05)), yardstick, noise)
-    assert not is_hit(timed(0.1 * math.exp(-both * 0.95)), yardstick, noise)
+    threshold = 2 * math.hypot(yardstick.error, yardstick.error)
+    assert is_hit(timed(0.1 * math.exp(-threshold * 1.05)), yardstick, noise)
+    assert not is_hit(timed(0.1 * math.exp(-threshold * 0.95)), yardstick, noise)
     stopped = replace(timed(0.01), outcome="stopped", reason="slow")
     assert not is_hit(stopped, yardstick, noise)
 
@@ -91,33 +91,33 @@ def test_noise_between_trials_makes_hits_rarer() -> None:
 
 
 def test_noise_between_trials_holds_that_within_them() -> None:
-    """A trial's error is the greater of the two, not their sum."""
+    """A trial's error is the greater of the two errors, not their sum."""
     turns = [timed(0.1 * factor, 0.03) for factor in (0.95, 1.0, 1.05, 1.0)]
     baseline, noise = turns[1], noise_of([], turns)
     yardstick = yardstick_of(turns, baseline.strategy.digest, noise)
     assert yardstick is not None
     assert noise.between is not None
-    both = 2 * math.hypot(noise.between, noise.between / 2)
-    assert is_hit(timed(yardstick.seconds * math.exp(-both * 1.02), 0.03), yardstick, noise)
-    assert not is_hit(timed(yardstick.seconds * math.exp(-both * 0.98), 0.03), yardstick, noise)
-    assert not is_hit(timed(yardstick.seconds * math.exp(-both * 1.02), 0.5), yardstick, noise)
+    threshold = 2 * math.hypot(noise.between, noise.between / 2)
+    assert is_hit(timed(yardstick.seconds * math.exp(-threshold * 1.02), 0.03), yardstick, noise)
+    assert not is_hit(timed(yardstick.seconds * math.exp(-threshold * 0.98), 0.03), yardstick, noise)
+    assert not is_hit(timed(yardstick.seconds * math.exp(-threshold * 1.02), 0.5), yardstick, noise)
 
 
 @pytest.mark.parametrize(("first", "finals_are", "hit"), [(1.0, 1.3, False), (1.3, 1.0, False), (1.9, 1.9, True)])
 def test_a_hit_beats_the_baseline_as_timed_in_the_search_and_in_the_finals(
     first: float, finals_are: float, hit: bool
 ) -> None:
-    """Searched trials all take 1: a machine that was slower when the baseline was timed makes no hits of them."""
-    baseline, *others = (replace(each, run="one") for each in search_records()[:8])
-    searched = [replace(each, purpose="search", step_seconds=baseline.step_seconds) for each in others]
-    slower = tuple(finals_are * each for each in baseline.step_seconds)
-    baseline = replace(baseline, step_seconds=tuple(first * each for each in baseline.step_seconds))
+    """All searched trials take 1: they are no hits if the machine was only slower when the baseline was timed."""
+    baseline, *others = (replace(record, run="one") for record in search_records()[:8])
+    searched = [replace(other, purpose="search", step_seconds=baseline.step_seconds) for other in others]
+    slower = tuple(finals_are * seconds for seconds in baseline.step_seconds)
+    baseline = replace(baseline, step_seconds=tuple(first * seconds for seconds in baseline.step_seconds))
     finals = [replace(baseline, purpose="remeasure", step_seconds=slower) for _ in range(6)]
     document = {"name": "one", "cluster": baseline.cluster.to_json()}
-    found = Findings(Run(Path("one"), document, records=(baseline, *searched, *finals)))
-    assert found.yardstick is not None
-    assert (len(found.points), found.noise.timings) == (8, 7)
-    assert {each.hit for each in found.points if each.is_searched} == {hit}
+    findings = Findings(Run(Path("one"), document, records=(baseline, *searched, *finals)))
+    assert findings.yardstick is not None
+    assert (len(findings.points), findings.noise.timings) == (8, 7)
+    assert {point.hit for point in findings.points if point.is_searched} == {hit}
 
 
 def test_a_baseline_that_was_not_timed_is_no_yardstick() -> None:
@@ -127,18 +127,18 @@ def test_a_baseline_that_was_not_timed_is_no_yardstick() -> None:
 def test_rounds_of_hits_cover_every_searched_trial_once() -> None:
     numbered = [(number, number % 3 == 0) for number in range(12, 12 + 37)]
     rates = hit_rates(numbered)
-    assert sum(each.trials for each in rates) == 37
-    assert sum(each.share.value * each.trials for each in rates) == pytest.approx(sum(hit for _, hit in numbered))
+    assert sum(rate.trials for rate in rates) == 37
+    assert sum(rate.share.value * rate.trials for rate in rates) == pytest.approx(sum(hit for _, hit in numbered))
     assert (rates[0].first, rates[-1].last) == (12, 48)
-    assert min(each.trials for each in rates) >= 5
+    assert min(rate.trials for rate in rates) >= 5
     assert len(hit_rates([(1, True)])) == 1
     assert len(hit_rates([(n, False) for n in range(1000)])) <= 12
 
 
 def test_wilsons_interval_is_the_published_one() -> None:
-    """1 of 10: 0.0179 to 0.4042 (Newcombe 1998 gives the formula; worked out by hand)."""
-    found = share_of(1, 10)
-    assert (found.low, found.high) == pytest.approx((0.01787, 0.40415), abs=1e-4)
+    """1 of 10: 0.0179 to 0.4042 (formula by Newcombe 1998; computed by hand)."""
+    share = share_of(1, 10)
+    assert (share.low, share.high) == pytest.approx((0.01787, 0.40415), abs=1e-4)
 
 
 def predicted(pairs: Sequence[tuple[float, float]]) -> list[RuntimeRecord]:
@@ -161,26 +161,26 @@ def test_predictions_of_strategies_that_take_equally_long_have_no_order() -> Non
 
 
 def strategy(*synchronizers: Synchronizer, cut: int = 0) -> Strategy:
-    """A strategy of the perceptron's three kernels; biases go with their kernels, and the second may be cut."""
+    """A strategy for the perceptron's three kernels; biases go with their kernels, and the second kernel may be cut."""
     decisions = []
     for index, variable in enumerate(MODEL.variables):
-        each = synchronizers[index // 2]
+        synchronizer = synchronizers[index // 2]
         if cut and variable.name == "dense_1/kernel":
-            decisions.append(VariableStrategy(variable.name, (each,) * cut, Partition(0, cut)))
+            decisions.append(VariableStrategy(variable.name, (synchronizer,) * cut, Partition(0, cut)))
         else:
-            decisions.append(VariableStrategy(variable.name, (each,)))
+            decisions.append(VariableStrategy(variable.name, (synchronizer,)))
     return Strategy(REPLICAS, tuple(decisions))
 
 
 def test_factors_are_shares_of_bytes_and_counts() -> None:
     server = ParameterServer(SERVERS[0], local_copy=True)
-    found = [
+    strategies = [
         strategy(AllReduce(0), AllReduce(1, "tree"), server),
         strategy(server, server, server, cut=4),
         strategy(*[AllReduce(0, compressor=Cast("bf16"))] * 3),
     ]
-    factors = {each.name: each.values[:, 0].tolist() for each in factors_of(found, MODEL)}
-    sizes = [each.bytes for each in MODEL.variables]
+    factors = {factor.name: factor.values[:, 0].tolist() for factor in factors_of(strategies, MODEL)}
+    sizes = [variable.bytes for variable in MODEL.variables]
     last = (sizes[4] + sizes[5]) / sum(sizes)
     assert factors["all-reduced bytes"] == pytest.approx([1 - last, 0.0, 1.0])
     assert factors["number of buckets"] == pytest.approx([math.log1p(2), 0.0, math.log1p(1)])
@@ -189,54 +189,57 @@ def test_factors_are_shares_of_bytes_and_counts() -> None:
     assert factors["local copies"] == pytest.approx([last, 1.0, 0.0])
     assert factors["compressed bytes"] == pytest.approx([0.0, 0.0, 1.0])
     assert "gathered rows" not in factors, "nothing is sparse here"
-    assert factors_of(found[:1], MODEL) == []
+    assert factors_of(strategies[:1], MODEL) == []
 
 
 def importances(effect: float, count: int = 80) -> dict[str, Importance]:
-    """Importances of two factors; the first changes log step time by `effect` over its range, beside noise of 0.1."""
+    """Importances of two factors; the first changes log step time by `effect` over its range, and noise adds 0.1."""
     generator = np.random.default_rng(11)
     values = generator.random((count, 2))
     seconds = np.exp(effect * values[:, 0] + 0.1 * generator.standard_normal(count))
     factors = [Factor(name, "", values[:, [at]]) for at, name in enumerate(("drives", "idles"))]
-    return {each.factor: each for each in importance_of(factors, seconds.tolist(), np.random.default_rng(0))}
+    return {
+        importance.factor: importance
+        for importance in importance_of(factors, seconds.tolist(), np.random.default_rng(0))
+    }
 
 
 def test_a_factor_that_drives_step_time_is_found_and_one_that_does_not_is_not() -> None:
-    found = importances(effect=1.0)
-    assert found["drives"].is_beyond_chance
-    assert found["drives"].share > 0.75
-    assert found["drives"].low <= found["drives"].share <= found["drives"].high
-    assert found["drives"].direction is not None
-    assert found["drives"].direction > 0.8
-    assert not found["idles"].is_beyond_chance
-    assert found["idles"].share < 0.1
-    assert next(iter(found)) == "drives", "the most important comes first"
+    by_factor = importances(effect=1.0)
+    assert by_factor["drives"].is_beyond_chance
+    assert by_factor["drives"].share > 0.75
+    assert by_factor["drives"].low <= by_factor["drives"].share <= by_factor["drives"].high
+    assert by_factor["drives"].direction is not None
+    assert by_factor["drives"].direction > 0.8
+    assert not by_factor["idles"].is_beyond_chance
+    assert by_factor["idles"].share < 0.1
+    assert next(iter(by_factor)) == "drives", "the most important comes first"
 
 
 def test_without_an_effect_no_factor_is_beyond_chance() -> None:
-    assert [each for each in importances(effect=0.0).values() if each.is_beyond_chance] == []
+    assert [importance for importance in importances(effect=0.0).values() if importance.is_beyond_chance] == []
 
 
 def test_factors_that_say_the_same_share_what_they_explain() -> None:
     generator = np.random.default_rng(2)
     values = generator.random((60, 1))
     twins = [Factor(name, "", values) for name in ("one", "other")]
-    found = importance_of(twins, np.exp(values[:, 0]).tolist(), np.random.default_rng(0))
-    assert [each.share for each in found] == pytest.approx([0.5, 0.5], abs=0.02)
+    by_twin = importance_of(twins, np.exp(values[:, 0]).tolist(), np.random.default_rng(0))
+    assert [importance.share for importance in by_twin] == pytest.approx([0.5, 0.5], abs=0.02)
 
 
 def test_shares_add_up_to_what_all_explain_together() -> None:
-    found = importances(effect=0.5)
-    assert 0.0 < sum(each.share for each in found.values()) <= 1.0
+    by_factor = importances(effect=0.5)
+    assert 0.0 < sum(importance.share for importance in by_factor.values()) <= 1.0
 
 
 def test_a_factor_with_its_best_in_the_middle_is_found() -> None:
     generator = np.random.default_rng(5)
     values = generator.random((60, 1))
     seconds = np.exp((values[:, 0] - 0.5) ** 2 * 8)
-    (found,) = importance_of([Factor("middle", "", values)], seconds.tolist(), np.random.default_rng(0))
-    assert found.share > 0.9
-    assert abs(found.direction or 0.0) < 0.5
+    (importance,) = importance_of([Factor("middle", "", values)], seconds.tolist(), np.random.default_rng(0))
+    assert importance.share > 0.9
+    assert abs(importance.direction or 0.0) < 0.5
 
 
 def test_of_few_strategies_nothing_is_said() -> None:

@@ -1,4 +1,6 @@
-"""Names that a stranger chose are text on a page: no name of a model, variable, node or link becomes an element."""
+"""Names that a stranger chose appear as text on a page: no name of a model, variable, node or link becomes an
+element.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from autosync.report import write_report
 from autosync.report.blocks import Commands
 from autosync.report.comparison import standings_of, write_comparison
 from autosync.report.findings import Findings
-from autosync.report.sections.asked import asked_blocks
+from autosync.report.sections.asked import question_blocks
 from autosync.runs import read_run
 from autosync.spec import ClusterSpec, ModelSpec
 from tests.report.pages import seen
@@ -73,5 +75,5 @@ def test_the_command_of_a_run_is_one_command_when_it_is_pasted(tmp_path: Path, m
 
 
 def command_shown(run: Path) -> str:
-    (line,) = [block.lines[0][0] for block in asked_blocks(Findings(read_run(run))) if isinstance(block, Commands)]
+    (line,) = [block.lines[0][0] for block in question_blocks(Findings(read_run(run))) if isinstance(block, Commands)]
     return line

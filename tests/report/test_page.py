@@ -1,4 +1,4 @@
-"""The report of a run: one page with all inside, which says what the run found, and says so where it found nothing."""
+"""The report of a run: one self-contained page with the run's results, which says so if a result is missing."""
 
 from __future__ import annotations
 
@@ -18,16 +18,28 @@ from tests.report.pages import Seen, seen
 from tests.runs.examples import CLUSTER, MODEL, SEARCHED, STOPPED, Story, search_records, write_finished_run, write_run
 
 EVIL = "<script>alert('1')</script> $x_$ & \"quoted\""
-PICTURES = {"cluster", "contenders", "rounds", "search", "predictions", "strategy", "links", "worths", "importance"}
+PICTURES = {
+    "cluster",
+    "contenders",
+    "rounds",
+    "search",
+    "predictions",
+    "strategy",
+    "links",
+    "step",
+    "worths",
+    "importance",
+}
 KEYS = [
-    "asked", "cluster", "contenders", "search", "predictions", "strategy", "difference", "worths", "importance",
+    "asked", "cluster", "contenders", "search", "predictions", "strategy", "step", "difference", "worths",
+    "importance",
     "failures", "conditions", "usage",
 ]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A finished run whose strategies carry a label that would be markup, with its report."""
+    """A finished run whose strategies have a label that would be markup, with the run's report."""
     directory = tmp_path_factory.mktemp("whole") / "runs" / "one"
     write_finished_run(directory, label=EVIL)
     write_report(read_run(directory))
@@ -67,7 +79,7 @@ def test_what_no_strategy_goes_below_stands_beside_what_was_found(page: Seen) ->
 def test_every_caption_of_a_picture_says_of_how_many(finished: Path) -> None:
     captions = re.findall(r"<figcaption>(.*?)</figcaption>", (finished / "report.html").read_text(), re.DOTALL)
     assert len(captions) == len(PICTURES)
-    assert [each for each in captions if not re.search(r"\bn\s=\s\d+", each)] == []
+    assert [caption for caption in captions if not re.search(r"\bn\s=\s\d+", caption)] == []
 
 
 def test_pictures_take_all_their_colours_from_the_page(finished: Path) -> None:
@@ -106,17 +118,17 @@ def test_every_trial_and_every_variable_has_a_row(finished: Path, page: Seen) ->
     trials = read_run(finished).trials
     assert f"{len(trials)} trials in numbers" in page.sections["search"]
     rows = page.sections["search"].rpartition("in numbers")[2]
-    searched = [each.strategy.digest[:8] for each in trials if each.purpose == "search"]
+    searched = [trial.strategy.digest[:8] for trial in trials if trial.purpose == "search"]
     assert re.findall(r"\b[0-9a-f]{8}\b", rows) == searched
     assert [name for name in MODEL.by_name if name not in page.sections["strategy"]] == []
 
 
 def test_what_was_reverted_stands_with_its_worth_and_interval(finished: Path, page: Seen) -> None:
-    found = json.loads((finished / "result.json").read_text())["counterfactuals"]
-    assert len(found) == 3
-    for each in found:
-        assert each["label"] in page.sections["worths"]
-        assert f"{each['worth']:.2f} \N{MULTIPLICATION SIGN}" in page.sections["worths"]
+    worths = json.loads((finished / "result.json").read_text())["counterfactuals"]
+    assert len(worths) == 3
+    for worth in worths:
+        assert worth["label"] in page.sections["worths"]
+        assert f"{worth['worth']:.2f} \N{MULTIPLICATION SIGN}" in page.sections["worths"]
 
 
 def test_failures_are_grouped_and_counted(page: Seen) -> None:
@@ -126,7 +138,7 @@ def test_failures_are_grouped_and_counted(page: Seen) -> None:
 
 def test_hits_are_counted_with_wilsons_interval_beside_those_drawn_at_random(page: Seen) -> None:
     assert re.search(rf"\d+ of {SEARCHED} searched trials are hits: \d+ % \(95 % interval", page.sections["search"])
-    assert "drawn without the simulator's advice" in page.sections["search"]
+    assert "drawn without the simulator" in page.sections["search"]
 
 
 def test_why_the_search_ended_is_said(page: Seen) -> None:
@@ -136,10 +148,10 @@ def test_why_the_search_ended_is_said(page: Seen) -> None:
 NOTHING_YET = {
     "contenders": "No baseline has been timed yet.",
     "search": "No trial has been timed yet",
-    "predictions": "Nothing was predicted before it was timed",
-    "strategy": "No strategy has come to its end yet",
-    "difference": "There is no winner yet",
-    "worths": "Not measured: add --counterfactuals 3",
+    "predictions": "No strategy was predicted before it was timed",
+    "strategy": "No strategy has been timed completely yet",
+    "difference": "There is no winner with records here yet",
+    "worths": "Not measured. Add --counterfactuals 3",
     "importance": "0 strategies were timed; at least 20 are needed",
     "failures": "No trial has ended yet.",
     "conditions": "There are no records of this run here",
@@ -152,24 +164,26 @@ def test_a_run_that_has_only_begun_has_a_report_that_says_so_in_every_section(tm
     assert page.faults == []
     for key, sentence in NOTHING_YET.items():
         assert sentence in page.sections[key]
-    assert "No trial has come to its end yet." in page.text
+    assert "No trial has ended yet." in page.text
     assert "--resume" in page.sections["usage"]
 
 
 def test_a_run_that_was_interrupted_shows_its_best_so_far_and_calls_it_unproven(tmp_path: Path) -> None:
-    records = tuple(replace(each, predicted_seconds=None) for each in search_records()[:6])
+    records = tuple(replace(record, predicted_seconds=None) for record in search_records()[:6])
     write_run(tmp_path / "runs" / "one", Story(records))
     page = seen(write_report(read_run(tmp_path / "runs" / "one")))
     assert page.faults == []
     assert "There is no verdict yet" in page.text
-    assert "The finals were not held" in page.sections["contenders"]
-    assert "Nothing was predicted" in page.sections["predictions"]
+    assert "The finals have not run" in page.sections["contenders"]
+    assert "No strategy was predicted" in page.sections["predictions"]
 
 
 @pytest.mark.thorough
 def test_a_lucky_first_timing_is_not_the_best_so_far(tmp_path: Path) -> None:
-    """A was timed at 100 and at 140 ms, B at 110."""
-    lucky, steady = [each for each in search_records() if each.purpose == "baseline" and each.outcome == "ok"][:2]
+    """A was timed at 100 ms and at 140 ms, B at 110 ms."""
+    lucky, steady = [record for record in search_records() if record.purpose == "baseline" and record.outcome == "ok"][
+        :2
+    ]
     records = (
         replace(lucky, step_seconds=(0.1,) * 12),
         replace(steady, step_seconds=(0.11,) * 12),
@@ -184,18 +198,18 @@ def test_a_lucky_first_timing_is_not_the_best_so_far(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_records_of_another_cluster_are_counted_though_nothing_failed(tmp_path: Path) -> None:
-    here, there = [each for each in search_records() if each.outcome == "ok"][:2]
-    elsewhere = replace(CLUSTER, nodes=tuple(replace(each, cores=9.0) for each in CLUSTER.nodes))
+    here, there = [record for record in search_records() if record.outcome == "ok"][:2]
+    elsewhere = replace(CLUSTER, nodes=tuple(replace(node, cores=9.0) for node in CLUSTER.nodes))
     write_run(tmp_path / "runs" / "one", Story((here, replace(there, cluster=elsewhere))))
     said = seen(write_report(read_run(tmp_path / "runs" / "one"))).sections["failures"]
-    assert "1 records of this run are of another cluster" in said
+    assert "1 records of this run are from another cluster" in said
     assert "None: every trial was timed to its end." in said
 
 
 def test_a_run_in_which_everything_failed_names_the_reasons(tmp_path: Path) -> None:
     records = tuple(
-        replace(each, outcome="failed", reason=f"worker {at} broke", step_seconds=(), predicted_seconds=None)
-        for at, each in enumerate(search_records()[:3])
+        replace(record, outcome="failed", reason=f"worker {at} broke", step_seconds=(), predicted_seconds=None)
+        for at, record in enumerate(search_records()[:3])
     )
     write_run(tmp_path / "runs" / "one", Story(records))
     page = seen(write_report(read_run(tmp_path / "runs" / "one")))
@@ -223,4 +237,4 @@ def test_a_run_whose_records_are_gone_is_told_by_its_result(
 def test_a_report_may_be_written_elsewhere_and_then_leaves_no_files_in_the_run(tmp_path: Path) -> None:
     write_run(tmp_path / "runs" / "one", Story(()))
     assert write_report(read_run(tmp_path / "runs" / "one"), tmp_path / "mine.html") == tmp_path / "mine.html"
-    assert sorted(each.name for each in (tmp_path / "runs" / "one").iterdir()) == ["run.json"]
+    assert sorted(path.name for path in (tmp_path / "runs" / "one").iterdir()) == ["run.json"]

@@ -1,4 +1,4 @@
-"""Runs on disk as the tuner leaves them, from records with step times one chooses."""
+"""Runs on disk as the tuner leaves them, from records with chosen step times."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from autosync.search.verdict.counterfactuals import counterfactuals, worth_of
 from autosync.search.verdict.judging import judge
 from autosync.spec import RuntimeRecord, Strategy, TimingProtocol
 from autosync.spec.address import Place
-from autosync.tune.directory import RunDirectory, asked
+from autosync.tune.directory import RunDirectory, run_description
 from autosync.tune.options import TuneOptions
-from autosync.tune.result import Result, result_json
+from autosync.tune.result import SearchResult, result_json
 from search_spaces.default import SPACE
 from tests import cases
 
@@ -38,7 +38,7 @@ PROTOCOL = TimingProtocol(warmup_steps=1, timed_steps=12)
 
 @dataclass(frozen=True)
 class Story:
-    """What befell a run: the trials of its search in order, and its finalists' turns by round."""
+    """The records of a run: the trials of its search in order, and its finalists' turns by round."""
 
     trials: tuple[RuntimeRecord, ...]
     rounds: tuple[tuple[RuntimeRecord, ...], ...] = ()
@@ -47,21 +47,23 @@ class Story:
 
 @functools.cache
 def _strategies() -> tuple[list[tuple[str, Strategy]], list[Strategy]]:
-    """Baselines by name, and as many others."""
+    """Baselines by name, and as many other strategies."""
     space, rng = SPACE.bind(MODEL, CLUSTER), random.Random(3)
     baselines = list(different_strategies(BASELINES, MODEL, CLUSTER).items())
     known = {strategy.digest for _, strategy in baselines}
-    found: dict[str, Strategy] = {}
-    while len(found) < SEARCHED:
+    strategies: dict[str, Strategy] = {}
+    while len(strategies) < SEARCHED:
         strategy = space.sample(rng)
         if strategy.digest not in known:
-            found[strategy.digest] = strategy
-    return baselines, list(found.values())
+            strategies[strategy.digest] = strategy
+    return baselines, list(strategies.values())
 
 
 def _record(label: str, strategy: Strategy, seconds: float, number: int, purpose: str) -> RuntimeRecord:
     generator = np.random.default_rng(number)
-    steps = tuple(float(seconds * math.exp(0.03 * each)) for each in generator.standard_normal(PROTOCOL.timed_steps))
+    steps = tuple(
+        float(seconds * math.exp(0.03 * deviate)) for deviate in generator.standard_normal(PROTOCOL.timed_steps)
+    )
     return RuntimeRecord(
         model=MODEL,
         cluster=CLUSTER,
@@ -84,17 +86,17 @@ def _record(label: str, strategy: Strategy, seconds: float, number: int, purpose
 
 @functools.cache
 def search_records(label: str = "guided") -> tuple[RuntimeRecord, ...]:
-    """Baselines and what was searched; the best found takes six tenths of the best baseline's step time.
+    """Baselines and candidates; the best candidate takes six tenths of the best baseline's step time.
 
-    One was stopped early, one failed and one timed out.
+    One candidate was stopped early, one failed and one timed out.
     """
-    baselines, found = _strategies()
-    every = [strategy for _, strategy in baselines] + found
+    baselines, candidates = _strategies()
+    every = [strategy for _, strategy in baselines] + candidates
     seconds = np.exp(AnalyticSimulator().predict(MODEL, CLUSTER, every)).tolist()
     best = min(range(len(baselines), len(every)), key=seconds.__getitem__)
     seconds[best] = 0.6 * min(seconds[: len(baselines)])
-    records = [_record(name, one, seconds[at], at, "baseline") for at, (name, one) in enumerate(baselines)]
-    for at, strategy in enumerate(found, len(baselines)):
+    records = [_record(name, strategy, seconds[at], at, "baseline") for at, (name, strategy) in enumerate(baselines)]
+    for at, strategy in enumerate(candidates, len(baselines)):
         name = "explore" if at % 7 == 0 else label
         records.append(_record(name, strategy, seconds[at], at, "search"))
     worst = sorted(range(len(baselines), len(every)), key=seconds.__getitem__)[-3:]
@@ -111,10 +113,10 @@ def search_records(label: str = "guided") -> tuple[RuntimeRecord, ...]:
 
 
 def _turn(record: RuntimeRecord, turn: int, strategy: Strategy | None = None, slower: float = 1.0) -> RuntimeRecord:
-    """A further turn of a trial's strategy, or of another that is so much slower; later rounds are slower for all."""
+    """A further turn of a trial's strategy, or of one `slower` times as slow; later rounds are slower for all."""
     at = _seed_of(record) + 1000 * turn
     again = _record(record.label, strategy or record.strategy, (record.median_seconds or 1.0) * slower, at, "remeasure")
-    drifted = tuple(each * (1 + 0.02 * turn) for each in again.step_seconds)
+    drifted = tuple(seconds * (1 + 0.02 * turn) for seconds in again.step_seconds)
     return replace(again, step_seconds=drifted, started_at=1.7e9 + 5000 + 10.0 * turn)
 
 
@@ -123,49 +125,53 @@ def _seed_of(record: RuntimeRecord) -> int:
 
 
 def finals_of(trials: Sequence[RuntimeRecord]) -> tuple[tuple[RuntimeRecord, ...], ...]:
-    """Rounds of the two best found and the best baseline."""
-    complete = sorted((each for each in trials if each.outcome == "ok"), key=lambda each: each.median_seconds or 0.0)
-    chosen = [each for each in complete if each.purpose == "search"][:2]
-    chosen += [each for each in complete if each.purpose == "baseline"][:1]
-    return tuple(tuple(_turn(each, turn) for each in chosen) for turn in range(ROUNDS))
+    """Rounds of the two best candidates and the best baseline."""
+    complete = sorted(
+        (trial for trial in trials if trial.outcome == "ok"), key=lambda trial: trial.median_seconds or 0.0
+    )
+    chosen = [record for record in complete if record.purpose == "search"][:2]
+    chosen += [record for record in complete if record.purpose == "baseline"][:1]
+    return tuple(tuple(_turn(finalist, turn) for finalist in chosen) for turn in range(ROUNDS))
 
 
 def write_run(directory: Path, story: Story, data: Place | None = None, command: Sequence[str] = ()) -> RunDirectory:
-    """`run.json` and the records, by what the tuner itself uses."""
+    """Write `run.json` and the records with the tuner's own code."""
     options = TuneOptions.create(model="bert", out=directory, data=data or directory.parent / "data", trials=40)
     run = RunDirectory.open(options)
     space = SPACE.bind(MODEL, CLUSTER)
-    run.write_run(options, MODEL.digest, CLUSTER, asked(options, space, command or ["--model", "bert"]))
+    run.write_run(options, MODEL.digest, CLUSTER, run_description(options, space, command or ["--model", "bert"]))
     store = RecordStore.create(options.data)
-    for record in (*story.trials, *(each for turn in story.rounds for each in turn), *story.reverted):
+    for record in (*story.trials, *(final for turn in story.rounds for final in turn), *story.reverted):
         store.append(replace(record, run=run.name))
     store.compact()
     return run
 
 
 def write_finished_run(directory: Path, label: str = "guided") -> RunDirectory:
-    """A run that has come to its end, counterfactuals included: all files but the report."""
+    """A finished run with counterfactuals: all files except the report."""
     trials = search_records(label)
     rounds = finals_of(trials)
-    baselines = {each.strategy.digest for each in trials if each.purpose == "baseline"}
+    baselines = {trial.strategy.digest for trial in trials if trial.purpose == "baseline"}
     verdict = judge(rounds, baselines)
     nearest = nearest_baseline(verdict.winner, MODEL, CLUSTER)
     reverted = counterfactuals(MODEL, CLUSTER, verdict.winner, nearest.strategy, most=3)
-    won = next(each for each in trials if each.strategy.digest == verdict.winner.digest)
+    won = next(trial for trial in trials if trial.strategy.digest == verdict.winner.digest)
     turns = [
         [
             replace(_turn(won, turn), label=f"{REVERTED}nothing"),
             *(
-                replace(_turn(won, turn, each.strategy, 1.1 + at / 10), label=f"{REVERTED}{each.label}")
-                for at, each in enumerate(reverted)
+                replace(
+                    _turn(won, turn, counterfactual.strategy, 1.1 + at / 10), label=f"{REVERTED}{counterfactual.label}"
+                )
+                for at, counterfactual in enumerate(reverted)
             ),
         ]
         for turn in range(ROUNDS)
     ]
-    worths = [worth_of(each, verdict.winner, turns) for each in reverted]
-    run = write_run(directory, Story(trials, rounds, tuple(each for turn in turns for each in turn)))
+    worths = [worth_of(counterfactual, verdict.winner, turns) for counterfactual in reverted]
+    run = write_run(directory, Story(trials, rounds, tuple(record for turn in turns for record in turn)))
     run.write_strategy(verdict.winner, ["for people"])
-    run.write_result(result_json(Result(MODEL, trials, rounds, verdict, STOPPED, worths), 321.0))
+    run.write_result(result_json(SearchResult(MODEL, trials, rounds, verdict, STOPPED, worths), 321.0))
     (directory / "search.json").write_text(json.dumps({"searcher": {}, "seconds_gone": 300.0}))
     run.write_trials(csv_of(trials))
     return run

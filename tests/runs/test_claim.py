@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 
 from autosync.errors import AutosyncError
-from autosync.runs.claim import LOCK, claimed
+from autosync.runs.claim import LOCK, claim_folder
 
 HOLD = """
 import sys
 from pathlib import Path
-from autosync.runs.claim import claimed
-with claimed(Path(sys.argv[1]), is_default=len(sys.argv) > 2) as folder:
+from autosync.runs.claim import claim_folder
+with claim_folder(Path(sys.argv[1]), is_default=len(sys.argv) > 2) as folder:
     (folder / "run.json").write_text("{}")
     print(folder.name, flush=True)
     sys.stdin.read()
@@ -35,13 +35,13 @@ def test_a_second_command_is_refused_and_told_which_process_has_the_folder(tmp_p
         assert holder.stdout is not None
         assert holder.stdout.readline() == "run\n"
         for resume in (False, True):
-            with pytest.raises(AutosyncError) as refusal, claimed(tmp_path / "run", resume=resume):
+            with pytest.raises(AutosyncError) as refusal, claim_folder(tmp_path / "run", resume=resume):
                 pass
             told = f"--out {tmp_path / 'run'} is in use by another command (process {holder.pid} on "
             assert str(refusal.value).startswith(told)
-            assert str(refusal.value).endswith("); wait until that ends, or name another.")
+            assert str(refusal.value).endswith("); wait until that command ends, or name another folder.")
         holder.communicate("")
-    with claimed(tmp_path / "run") as folder:
+    with claim_folder(tmp_path / "run") as folder:
         assert (folder / "run.json").exists()
     assert os.listdir(tmp_path / "run") == ["run.json"]
 
@@ -52,7 +52,7 @@ def test_a_killed_command_leaves_the_folder_free(tmp_path: Path) -> None:
         holder.stdout.readline()
         holder.kill()
     assert (tmp_path / "run" / LOCK).exists()
-    with claimed(tmp_path / "run"):
+    with claim_folder(tmp_path / "run"):
         pass
     assert not (tmp_path / "run" / LOCK).exists()
 
@@ -60,7 +60,8 @@ def test_a_killed_command_leaves_the_folder_free(tmp_path: Path) -> None:
 def test_commands_of_the_same_second_have_folders_of_their_own(tmp_path: Path) -> None:
     with ExitStack() as stack:
         names = [
-            stack.enter_context(claimed(tmp_path / "runs/mlp-20260101-000000", is_default=True)).name for _ in "abc"
+            stack.enter_context(claim_folder(tmp_path / "runs/mlp-20260101-000000", is_default=True)).name
+            for _ in "abc"
         ]
     assert names == ["mlp-20260101-000000", "mlp-20260101-000000-2", "mlp-20260101-000000-3"]
 
@@ -79,9 +80,9 @@ def test_processes_that_begin_at_once_never_share_a_folder(tmp_path: Path) -> No
 def test_of_many_claims_at_once_one_holds(tmp_path: Path) -> None:
     def attempt(_: int) -> bool:
         try:
-            with claimed(tmp_path / "run") as folder:
+            with claim_folder(tmp_path / "run") as folder:
                 inside = folder / "inside"
-                inside.touch(exist_ok=False)  # two at once would meet here
+                inside.touch(exist_ok=False)  # two processes at once would meet here
                 inside.unlink()
                 return True
         except AutosyncError:
@@ -92,19 +93,19 @@ def test_of_many_claims_at_once_one_holds(tmp_path: Path) -> None:
 
 
 def test_an_empty_folder_goes_and_one_with_content_stays(tmp_path: Path) -> None:
-    with claimed(tmp_path / "a/b/run"):
+    with claim_folder(tmp_path / "a/b/run"):
         pass
     assert os.listdir(tmp_path) == []
     (tmp_path / "mine").mkdir()
-    with claimed(tmp_path / "mine"):
+    with claim_folder(tmp_path / "mine"):
         pass
-    with claimed(tmp_path / "a/run") as folder:
+    with claim_folder(tmp_path / "a/run") as folder:
         (folder / "run.json").write_text("{}")
     assert {path.name for path in tmp_path.iterdir()} == {"mine", "a"}
 
 
 def test_a_missing_run_is_not_made_to_be_resumed(tmp_path: Path) -> None:
-    with claimed(tmp_path / "run", resume=True) as folder:
+    with claim_folder(tmp_path / "run", resume=True) as folder:
         assert folder == tmp_path / "run"
     assert os.listdir(tmp_path) == []
 
@@ -112,10 +113,10 @@ def test_a_missing_run_is_not_made_to_be_resumed(tmp_path: Path) -> None:
 def test_a_name_that_cannot_be_made_is_refused_in_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for out, why in ((tmp_path / "file", "File exists"), (tmp_path / "file/run", "Not a directory")):
-        with pytest.raises(AutosyncError) as refusal, claimed(out):
+        with pytest.raises(AutosyncError) as refusal, claim_folder(out):
             pass
-        assert str(refusal.value) == f"--out {out} cannot be made: {why}; name another."
-    with pytest.raises(AutosyncError, match="File name too long; name another"), claimed(tmp_path / ("x" * 300)):
+        assert str(refusal.value) == f"--out {out} cannot be made: {why}; name another folder."
+    with pytest.raises(AutosyncError, match="File name too long; name another"), claim_folder(tmp_path / ("x" * 300)):
         pass
 
 
@@ -128,6 +129,6 @@ def test_a_lock_file_that_is_another_file_is_refused(tmp_path: Path, make: str) 
         os.mkfifo(lock)
     else:
         getattr(lock, make)(tmp_path / "precious")
-    with pytest.raises(AutosyncError, match="cannot be written"), claimed(tmp_path / "run"):
+    with pytest.raises(AutosyncError, match="cannot be written"), claim_folder(tmp_path / "run"):
         pass
     assert (tmp_path / "precious").read_text() == "content"

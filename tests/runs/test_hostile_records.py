@@ -1,6 +1,6 @@
-"""Commands that read a run's records refuse a file that is damaged or hostile in one sentence that names it.
+"""Commands that read a run's records refuse a damaged or hostile file in one sentence that names the file.
 
-`tests/by_hand/hostile_records.py` has many more such files, each in a process of its own, with its time and memory.
+`studies/by_hand/hostile_records.py` has many more such files, each in a process of its own, with its time and memory.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from autosync.commands.explain import main as explain
+from autosync.commands.replay import main as replay
 from autosync.commands.report import main as report
 from autosync.commands.runs import main as runs
-from autosync.commands.tune import main as tune
-from tests.by_hand.hostile_records import HARMS, made
+from studies.by_hand.hostile_records import HARMS, write_run
 
 KINDS = ("one bit flipped", "nested model", "infinite start", "half of it", "ring of links")
 
@@ -24,7 +24,7 @@ KINDS = ("one bit flipped", "nested model", "infinite start", "half of it", "rin
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a finished run and its records."""
     place = tmp_path_factory.mktemp("finished")
-    made(place)
+    write_run(place)
     return place
 
 
@@ -35,9 +35,9 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (runs, ("show", "{place}/run", "--data", "{place}/data")),
         (report, ("{place}/run", "--data", "{place}/data", "--out", "{place}/page.html")),
         (explain, ("{place}/run/strategy.json", "--result", "{place}/data")),
-        (tune, ("--replay", "{place}/data", "--model", "any@cell")),
+        (replay, ("--data", "{place}/data", "--model", "any@cell")),
     ],
-    ids=["runs", "report", "explain", "tune"],
+    ids=["runs", "report", "explain", "replay"],
 )
 def test_a_hostile_file_of_records_is_one_sentence_with_its_name(
     main: Callable[[Sequence[str]], int],
@@ -50,7 +50,7 @@ def test_a_hostile_file_of_records_is_one_sentence_with_its_name(
     place = tmp_path / "place"
     shutil.copytree(finished, place)
     HARMS[kind](place / "data")
-    assert main([each.format(place=place) for each in arguments]) == 2
+    assert main([argument.format(place=place) for argument in arguments]) == 2
     (said,) = capsys.readouterr().err.splitlines()
     assert ".parquet" in said
     assert len(said) < 800

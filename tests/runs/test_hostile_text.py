@@ -1,4 +1,4 @@
-"""Names and figures of records that no calendar, no spreadsheet and no picture takes as they are."""
+"""Names and figures of records that calendars, spreadsheets and pictures cannot take unchanged."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def named(record: RuntimeRecord, name: str) -> RuntimeRecord:
 
 
 def test_a_page_and_its_pictures_hold_no_control_characters(tmp_path: Path) -> None:
-    name = NAME.replace("\ud800", "")  # Parquet holds no half characters
+    name = NAME.replace("\ud800", "")  # Parquet cannot hold half characters
     trials = tuple(named(record, name) for record in search_records())
     write_run(tmp_path / "run", Story(trials, finals_of(trials)))
     page = write_report(read_run(tmp_path / "run"))

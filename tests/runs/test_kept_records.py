@@ -1,4 +1,4 @@
-"""A run's own files lead to no records outside the places where the tuner and the user keep theirs."""
+"""A run's own files lead to no records outside the places where the tuner and the user keep records."""
 
 from __future__ import annotations
 
@@ -20,15 +20,16 @@ from tests.runs.examples import Story, search_records, write_finished_run, write
 
 @pytest.fixture
 def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    folder = tmp_path / "work"
-    folder.mkdir()
+    # Two folders deep, because a run's records may lie two folders above: there, other tests leave theirs.
+    folder = tmp_path / "home" / "work"
+    folder.mkdir(parents=True)
     monkeypatch.chdir(folder)
     return folder
 
 
 @pytest.fixture
 def stranger() -> Iterator[tuple[str, list[str]]]:
-    """The address of an S3 store of a stranger's, and the signatures that it was sent."""
+    """The address of a stranger's S3 store, and the signatures that the store received."""
     signatures: list[str] = []
 
     class Store(http.server.BaseHTTPRequestHandler):
@@ -93,9 +94,9 @@ def test_a_path_that_leads_out_is_not_read_unasked(work: Path, place: str) -> No
     run = write_run(work.parent / "foreign" / "a" / "run", Story(search_records()[:2]), data=work.parent / "private")
     named = str(work.parent / "private") if place == "../private" else place
     names_its_records_at(run.path, named)
-    found = read_run(run.path)
-    assert found.records == ()
-    assert str(found.kept.elsewhere) == str(Path(named))
+    run_read = read_run(run.path)
+    assert run_read.records == ()
+    assert str(run_read.kept.elsewhere) == str(Path(named))
     assert len(read_run(run.path, work.parent / "private").records) == 2
 
 
@@ -149,9 +150,9 @@ def test_a_ring_of_links_holds_nothing(work: Path) -> None:
 def test_any_text_in_place_of_records_is_read_or_named(work: Path, place: str) -> None:
     run = write_run(work / "runs" / "one", Story(search_records()[:2]), data=work / "data").path
     names_its_records_at(run, place)
-    found = read_run(run)
-    assert len(found.records) in (0, 2)
-    assert found.kept.place is None or found.kept.place.is_dir()  # type: ignore[union-attr]
+    run_read = read_run(run)
+    assert len(run_read.records) in (0, 2)
+    assert run_read.kept.place is None or run_read.kept.place.is_dir()  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("name", ["../../outside", "/etc/cron.d/x", "..", ".", "a/b"])
@@ -159,7 +160,7 @@ def test_a_name_that_leads_out_of_the_run_is_refused(work: Path, name: str) -> N
     run = write_run(work / "run", Story(()), data=work / "data")
     document = json.loads((run.path / "run.json").read_text())
     (run.path / "run.json").write_text(json.dumps(document | {"name": name}))
-    with pytest.raises(AutosyncError, match="'name' names no folder, so it is not"):
+    with pytest.raises(AutosyncError, match="'name' must be a plain folder name, not"):
         read_run(run.path)
 
 

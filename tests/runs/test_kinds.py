@@ -1,4 +1,4 @@
-"""`autosync runs` lists searches, races and training runs, and says of a damaged one why it cannot be read."""
+"""`autosync runs` lists searches, races and training runs, and says why a damaged run cannot be read."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LINE = {"step": 20, "loss": 1.25, "examples_per_second": 100.0, "step_seconds": 
 
 
 def write_race(directory: Path) -> None:
-    """A race of two candidates that has ended."""
+    """A finished race of two candidates."""
     options = RaceOptions("mlp", TARGET, directory)
     folder = RaceFolder.open(directory, options.identity(), resume=False)
     folder.write_asked(options.identity(), {"base": SETTING.base.to_json(), "ran_on": {}}, CLUSTER)

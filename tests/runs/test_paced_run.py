@@ -1,4 +1,4 @@
-"""A paced run says so beside every figure, and a real one says nothing of it."""
+"""A paced run says so next to every figure; a real run never mentions it."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from autosync.commands.trial import record_lines
 from autosync.report.blocks import Facts, Picture
 from autosync.report.findings import Findings
 from autosync.report.pictures.axes import milliseconds_a_step
-from autosync.report.sections.asked import asked_blocks
+from autosync.report.sections.asked import question_blocks
 from autosync.report.sections.contenders import contenders_blocks
 from autosync.report.sections.headline import headline_of
 from autosync.report.sections.predictions import predictions_blocks
 from autosync.report.sections.search import search_blocks
-from autosync.runs import contenders_of, contenders_table, read_run, verdict_in_words
-from autosync.runs.listing import listed_runs
+from autosync.runs import contenders_of, contenders_table, read_run
+from autosync.runs.listing import list_runs
 from autosync.runs.run import Run
 from autosync.runs.run_tables import runs_table
 from autosync.spec import ClusterSpec, KeptPace, Pace, RuntimeRecord, canonical_json, read_json
@@ -47,9 +47,9 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 @pytest.fixture(scope="module")
 def paced(real: Run) -> Run:
-    """The same run as it would have been on paced nodes."""
+    """The same run as if its nodes had been paced."""
     cluster = paced_like(real.cluster)
-    records = tuple(paced_record(each, cluster) for each in real.records)
+    records = tuple(paced_record(record, cluster) for record in real.records)
     marks = marks_of(records)
     result = dict(real.result or {}) | marks
     result["verdict"] = {**result["verdict"], **marks}
@@ -78,13 +78,12 @@ def test_every_row_of_the_table_of_contenders_says_it_once(paced: Run) -> None:
     assert all(line.count("paced") <= 1 for line in lines)
     assert all("ms paced" in line for line in lines if " ms" in line)
     without_records = contenders_of(replace(paced, records=()))
-    assert {each.time for each in without_records} == {"paced"}
+    assert {record.time for record in without_records} == {"paced"}
 
 
 def test_verdict_headline_and_sections_of_the_report_say_it(paced: Run) -> None:
     assert paced.verdict is not None
-    told = " All is paced: passes were waited for, with recorded numbers, not computed."
-    assert told in verdict_in_words(paced.verdict)
+    told = " Times marked paced are partly emulated: instead of computing a forward and backward pass, a worker waits "
     findings = Findings(paced)
     headline = headline_of(findings)
     assert "paced" in headline.title
@@ -101,19 +100,19 @@ def test_verdict_headline_and_sections_of_the_report_say_it(paced: Run) -> None:
 def test_what_ranked_the_candidates_is_said_also_where_it_was_left_to_the_program(real: Run, paced: Run) -> None:
     options = {**real.options, "searcher": "guided", "simulator": "auto"}
     for run, said in (
-        (real, "by a learned simulator, of those that a closed form lets through (auto)"),
+        (real, "by a learned simulator, after a closed form has preselected them (auto)"),
         (paced, "by replay (auto)"),
     ):
         used = "auto" if run is real else "replay"
-        asked = {**run.asked, "simulator": used}
+        asked = {**run.description, "simulator": used}
         findings = Findings(replace(run, document={**run.document, "options": options, "asked": asked}))
-        facts = dict(next(block.pairs for block in asked_blocks(findings) if isinstance(block, Facts)))
+        facts = dict(next(block.pairs for block in question_blocks(findings) if isinstance(block, Facts)))
         assert f"candidates ranked {said}" in facts["Search"]
 
 
 def test_where_links_change_predictions_say_for_which_phase_they_are(real: Run) -> None:
     cluster = changing(real.cluster, (60.0, 0.1))
-    records = [replace(each, cluster=cluster, phases=(0,) * len(each.step_seconds)) for each in real.records]
+    records = [replace(record, cluster=cluster, phases=(0,) * len(record.step_seconds)) for record in real.records]
     records[0] = replace(records[0], phases=(0, *[1] * (len(records[0].step_seconds) - 1)))
     run = replace(real, document={**real.document, "cluster": cluster.to_json()}, records=tuple(records))
     (picture,) = (block for block in predictions_blocks(Findings(run)) if isinstance(block, Picture))
@@ -135,14 +134,14 @@ def test_a_real_run_says_nothing_of_it(real: Run) -> None:
 
 def test_the_list_of_runs_says_it(real: Run) -> None:
     folder = real.directory.parent
-    assert "paced" not in shown(runs_table(listed_runs(folder)))
+    assert "paced" not in shown(runs_table(list_runs(folder)))
     file = real.directory / "run.json"
     before = file.read_text(encoding="utf-8")
     try:
         document = dict(read_json(file, "run.json"))
         document["cluster"] = paced_like(real.cluster).to_json()
         file.write_text(canonical_json(document), encoding="utf-8")
-        assert "ms paced" in shown(runs_table(listed_runs(folder)))
+        assert "ms paced" in shown(runs_table(list_runs(folder)))
     finally:
         file.write_text(before, encoding="utf-8")
 

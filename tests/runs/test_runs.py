@@ -1,4 +1,4 @@
-"""Reading a run, listing runs, and a run's trials for programs."""
+"""Reading a run, listing runs, and exporting a run's trials for programs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from autosync.runs import (
     contenders_of,
     csv_of,
     json_of,
-    listed_runs,
+    list_runs,
     read_run,
     result_schema,
     run_called,
@@ -42,15 +42,15 @@ def test_a_finished_run_reads_back_with_its_trials_its_finals_and_its_verdict(fi
     run = read_run(finished)
     assert (run.model, run.cluster) == (MODEL, CLUSTER)
     assert run.title == "one"
-    assert [each.label for each in run.trials] == [each.label for each in search_records()]
+    assert [trial.label for trial in run.trials] == [record.label for record in search_records()]
     assert len(run.finals) == 12
-    assert len([each for each in run.records if each.label.startswith(REVERTED)]) == 16
+    assert len([record for record in run.records if record.label.startswith(REVERTED)]) == 16
     assert run.verdict is not None
     assert run.winner_digest == run.verdict["winner"]
-    winner = run.found(run.winner_digest)
+    winner = run.strategy_with(run.winner_digest)
     assert winner is not None
     assert winner == run.strategy
-    assert run.found("0" * 16) is None
+    assert run.strategy_with("0" * 16) is None
 
 
 def test_a_real_result_is_as_the_schema_says_and_the_schema_describes_every_field(finished: Path) -> None:
@@ -58,7 +58,7 @@ def test_a_real_result_is_as_the_schema_says_and_the_schema_describes_every_fiel
     jsonschema.Draft202012Validator.check_schema(schema)
     result = json.loads((finished / "result.json").read_text())
     jsonschema.validate(result, schema)
-    assert set(result) | {"time", "numbers"} == set(schema["properties"])  # these two where passes were paced
+    assert set(result) | {"time", "numbers"} == set(schema["properties"])  # these two only if passes were paced
     marks = {"time": "paced", "numbers": "recorded"}
     jsonschema.validate(result | marks | {"verdict": result["verdict"] | marks}, schema)
     for wrong in (result | {"unknown": 1}, result | {"trials": -1}, {**result, "verdict": {}}):
@@ -70,7 +70,7 @@ def test_an_unfinished_run_knows_its_best_so_far(tmp_path: Path) -> None:
     records = search_records()[:4]
     write_run(tmp_path / "runs" / "one", Story(records))
     run = read_run(tmp_path / "runs" / "one")
-    best = min(records, key=lambda each: each.median_seconds or 0.0)
+    best = min(records, key=lambda record: record.median_seconds or 0.0)
     assert (run.verdict, run.result, run.strategy, run.probe) == (None, None, None, None)
     assert run.winner_digest == run.best_baseline_digest == best.strategy.digest
 
@@ -82,7 +82,7 @@ def test_lost_trials_and_those_on_another_cluster_are_no_trials_of_the_run(tmp_p
     write_run(tmp_path / "runs" / "one", Story((lost, elsewhere, third)))
     run = read_run(tmp_path / "runs" / "one")
     assert len(run.records) == 3
-    assert [each.label for each in run.trials] == [third.label]
+    assert [trial.label for trial in run.trials] == [third.label]
 
 
 def test_records_are_found_beside_a_run_that_was_moved(tmp_path: Path) -> None:
@@ -98,16 +98,16 @@ def test_records_are_found_beside_a_run_that_was_moved(tmp_path: Path) -> None:
 def test_contenders_are_the_same_by_records_and_by_the_result(finished: Path) -> None:
     run = read_run(finished)
     by_records, by_result = contenders_of(run), contenders_of(replace(run, records=()))
-    assert [each.digest for each in by_records] == [each.digest for each in by_result]
-    for one, other in zip(by_records, by_result, strict=True):
-        assert replace(one, turns={}, architecture=None) == other
+    assert [contender.digest for contender in by_records] == [contender.digest for contender in by_result]
+    for from_records, from_result in zip(by_records, by_result, strict=True):
+        assert replace(from_records, turns={}, architecture=None) == from_result
 
 
 def test_of_finals_that_were_held_twice_the_last_count(finished: Path) -> None:
     run = read_run(finished)
-    earlier = [replace(each, started_at=each.started_at - 1000.0) for each in run.finals[:6]]
+    earlier = [replace(final, started_at=final.started_at - 1000.0) for final in run.finals[:6]]
     stranger = replace(run.trials[0], purpose="remeasure", started_at=run.finals[0].started_at - 900.0)
-    records = sorted((*run.records, *earlier, stranger), key=lambda each: each.started_at)
+    records = sorted((*run.records, *earlier, stranger), key=lambda record: record.started_at)
     again = replace(run, records=tuple(records))
     assert again.finals == run.finals
     assert len(replace(again, result=None).finals) == len(run.finals) + 7
@@ -119,7 +119,7 @@ def test_runs_are_listed_the_latest_first_with_how_far_they_are(finished: Path, 
     (folder / "no run").mkdir()
     (folder / "done").symlink_to(finished)
     os.utime(folder / "begun" / "run.json", (2e9, 2e9))
-    first, second = listed_runs(folder)
+    first, second = list_runs(folder)
     assert (first.title, first.state, first.trials, first.speedup) == ("begun", "unfinished", None, None)
     assert (second.title, second.state, second.nodes, second.model) == ("done", "finished", 4, "bert-like")
     assert second.speedup is not None
@@ -132,8 +132,8 @@ def test_runs_are_listed_the_latest_first_with_how_far_they_are(finished: Path, 
 
 def test_a_folder_of_runs_that_is_none_is_named(tmp_path: Path) -> None:
     with pytest.raises(AutosyncError, match=r"Runs are listed in a folder, but .*gone cannot be read: No such file or"):
-        listed_runs(tmp_path / "gone")
-    with pytest.raises(AutosyncError, match=r"There is no run in .*gone; name a run's directory\."):
+        list_runs(tmp_path / "gone")
+    with pytest.raises(AutosyncError, match=r"There is no search in .*gone; name a run's directory\."):
         run_called(None, tmp_path / "gone")
 
 
@@ -154,7 +154,7 @@ def test_exported_trials_have_their_kind_where_they_are_not_real(finished: Path)
     records = read_run(finished).records
     cluster = records[0].cluster
     paced = replace(cluster, nodes=tuple(replace(node, pace=Pace(0.0, 0.1)) for node in cluster.nodes))
-    rows = list(csv.DictReader(io.StringIO(csv_of([replace(each, cluster=paced) for each in records]))))
+    rows = list(csv.DictReader(io.StringIO(csv_of([replace(record, cluster=paced) for record in records]))))
     assert list(rows[0]) == [*COLUMNS, "time", "numbers"]
     assert {(row["time"], row["numbers"]) for row in rows} == {("paced", "recorded")}
     assert csv_of([]).splitlines() == [",".join(COLUMNS)]
@@ -169,14 +169,14 @@ VERDICT = {
 
 def test_a_verdict_is_one_sentence() -> None:
     assert verdict_in_words(VERDICT) == (
-        "guided 01234567 is 1.50 x as fast as the best baseline, byteps "
-        "(95 % interval 1.20 to 1.90, 6 rounds in turns)."
+        "The strategy guided 01234567 is 1.50 x as fast as the best baseline, byteps (95 % interval 1.20 to 1.90, "
+        "6 paired rounds)."
     )
     assert verdict_in_words(VERDICT | {"beyond_noise": False, "note": "One."}) == (
-        "No found strategy beats the best baseline beyond the noise (best: 1.50 x, 95 % interval 1.20 to 1.90, "
-        "6 rounds in turns); byteps is returned. One."
+        "No candidate is faster than the best baseline beyond the noise (the best candidate: 1.50 x as fast, 95 % "
+        "interval 1.20 to 1.90, 6 paired rounds), so byteps is returned. One."
     )
-    assert verdict_in_words(VERDICT | {"candidate": None}).startswith("No found strategy could be compared; the best")
+    assert verdict_in_words(VERDICT | {"candidate": None}).startswith("No candidate could be compared, so the best")
     assert "changes the statistics of training" in verdict_in_words(VERDICT | {"changes_statistics": True})
 
 
@@ -189,8 +189,8 @@ def test_a_directory_that_is_no_run_is_named(tmp_path: Path) -> None:
 
 
 def test_records_of_other_runs_are_not_a_runs(finished: Path) -> None:
-    other = replace(search_records()[0], run="another")
+    foreign = replace(search_records()[0], run="another")
     store = RecordStore(finished.parent / "data")
     before = len(read_run(finished).records)
-    store.append(other)
+    store.append(foreign)
     assert len(read_run(finished).records) == before

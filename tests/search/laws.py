@@ -1,4 +1,4 @@
-"""Made-up laws of step time: a truth to search on, and a simulator that knows the truth's shape but not its numbers."""
+"""Made-up laws of step time: a true law to search on, and a simulator that knows its shape but not its numbers."""
 
 from __future__ import annotations
 
@@ -7,24 +7,22 @@ from dataclasses import dataclass, replace
 from typing import final
 
 import numpy as np
-import numpy.typing as npt
 
+from autosync.numeric import FloatArray
 from autosync.search.protocol import Proposal
 from autosync.space import SearchSpace
 from autosync.spec import AllReduce, ClusterSpec, ModelSpec, RuntimeRecord, Strategy, TimingProtocol, shard_sizes
 
 __all__ = ["StepLaw", "rough_simulator", "timed", "truth"]
 
-Floats = npt.NDArray[np.float64]
-
 
 @final
 @dataclass
 class StepLaw:
-    """Step seconds = compute + the busiest server's bytes + its messages + ring bytes + ring starts, each at a price.
+    """Step seconds = compute + the busiest server's bytes and messages + ring bytes + ring starts, each at a price.
 
-    `interaction` (seconds) is charged in proportion to server times ring traffic; a `StepLaw` that is fit never knows
-    it. It satisfies `Simulator`: `fit` scales all prices by one number.
+    `interaction` (seconds) is charged in proportion to server traffic times ring traffic; no fit learns it. The class
+    satisfies `Simulator`: `fit` scales all prices by one number.
     """
 
     compute_seconds: float
@@ -39,11 +37,11 @@ class StepLaw:
         sent: dict[str, float] = {}
         messages: dict[str, int] = {}
         rings: dict[int, float] = {}
-        for each in strategy.variables:
-            variable = model.by_name[each.variable]
-            rows = variable.shape[each.partition.axis] if each.partition else 1
-            sizes = shard_sizes(rows, len(each.shards))
-            for size, shard in zip(sizes, each.shards, strict=True):
+        for decision in strategy.variables:
+            variable = model.by_name[decision.variable]
+            rows = variable.shape[decision.partition.axis] if decision.partition else 1
+            sizes = shard_sizes(rows, len(decision.shards))
+            for size, shard in zip(sizes, decision.shards, strict=True):
                 gradient_bytes = variable.bytes * size / rows
                 if isinstance(shard, AllReduce):
                     rings[shard.group] = rings.get(shard.group, 0.0) + gradient_bytes
@@ -62,8 +60,8 @@ class StepLaw:
         )
         return self.scale * (self.compute_seconds + max(server, ring) + 0.3 * min(server, ring) + together)
 
-    def predict(self, model: ModelSpec, cluster: ClusterSpec, strategies: Sequence[Strategy]) -> Floats:  # noqa: ARG002
-        return np.log([self.seconds(model, each) for each in strategies])
+    def predict(self, model: ModelSpec, cluster: ClusterSpec, strategies: Sequence[Strategy]) -> FloatArray:  # noqa: ARG002
+        return np.log([self.seconds(model, strategy) for strategy in strategies])
 
     def fit(self, records: Sequence[RuntimeRecord]) -> None:
         known = replace(self, scale=1.0)
@@ -81,14 +79,14 @@ def truth() -> StepLaw:
 
 
 def rough_simulator() -> StepLaw:
-    """The truth's shape with every number off by a factor of up to two, and no interaction."""
+    """Return the true law's shape with every number off by a factor of up to two, and no interaction."""
     return StepLaw(0.03, 2e-8, 1e-4, 2e-8, 8e-4)
 
 
 def timed(space: SearchSpace, proposal: Proposal, law: StepLaw, number: int = 0, noise: float = 0.0) -> RuntimeRecord:
-    """The record of a trial that takes what the law says, give or take `noise` (relative).
+    """Return the record of a trial whose steps take the law's time, with relative `noise`.
 
-    The noise is drawn from the strategy's digest; timed again, another one is.
+    The noise is drawn from the strategy's digest; a re-measurement draws a different noise.
     """
     rng = np.random.default_rng([int(proposal.strategy.digest, 16), number, proposal.purpose == "remeasure"])
     seconds = law.seconds(space.model, proposal.strategy) * np.exp(noise * rng.standard_normal(5))

@@ -1,4 +1,4 @@
-"""Rounds of a guided search: what they wait for, who is timed again, how they pick."""
+"""Rounds of a guided search: the answers they wait for, the baselines among them, the picks."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ def test_the_first_baselines_are_those_of_the_shortest_prediction_and_the_same_w
     first = guided.ask(1)
     again.restore(guided.state())
     proposals = first + guided.ask(100)
-    assert [each.purpose for each in proposals] == ["baseline"] * FEW.first_baselines
+    assert [proposal.purpose for proposal in proposals] == ["baseline"] * FEW.first_baselines
     left = guided.ask_baselines(100)
     assert len(left) == distinct_baselines() - FEW.first_baselines
-    seconds = [each.predicted_seconds for each in proposals + left]
+    seconds = [proposal.predicted_seconds for proposal in proposals + left]
     assert seconds == sorted(seconds)  # type: ignore[type-var]
-    assert [each.label for each in proposals + left] != [label for label, _ in GIVEN]
+    assert [proposal.label for proposal in proposals + left] != [label for label, _ in GIVEN]
     assert first + again.ask(100) + again.ask_baselines(100) == proposals + left
 
 
@@ -65,16 +65,16 @@ def test_the_first_round_waits_for_the_first_baselines_and_each_for_all_of_the_o
 
 
 class Favouring:
-    """A simulator to which one strategy is as fast as can be, and all others take a second."""
+    """A simulator that predicts a minimal time for one strategy and a second for all others."""
 
     def __init__(self, favourite: Strategy) -> None:
         self._favourite = favourite
 
     def fit(self, records, weights=None) -> None:
-        """Learn nothing: it has made up its mind."""
+        """Learn nothing: the predictions are fixed."""
 
     def predict(self, _model, _cluster, strategies):
-        return np.array([-9.0 if each == self._favourite else 0.0 for each in strategies])
+        return np.array([-9.0 if strategy == self._favourite else 0.0 for strategy in strategies])
 
 
 def test_a_baseline_that_a_round_picks_is_proposed_under_its_own_name() -> None:
@@ -87,33 +87,33 @@ def test_a_baseline_that_a_round_picks_is_proposed_under_its_own_name() -> None:
 
 def test_baselines_that_promise_little_are_timed_all_the_same_when_trials_run_out() -> None:
     records = run_search(searcher(), answer, 30)
-    purposes = [each.purpose for each in records]
+    purposes = [record.purpose for record in records]
     assert purposes[: FEW.first_baselines] == ["baseline"] * FEW.first_baselines
     assert purposes.count("baseline") == distinct_baselines()
     few = run_search(searcher(), answer, distinct_baselines())
-    assert {each.purpose for each in few} == {"baseline"}
+    assert {record.purpose for record in few} == {"baseline"}
 
 
 class Against(Favouring):
-    """A simulator to which baselines are slow, and all others take a second."""
+    """A simulator that predicts slow baselines and a second for all others."""
 
     def __init__(self) -> None:
         self._slow = {strategy.digest for _, strategy in GIVEN}
 
     def predict(self, _model, _cluster, strategies):
-        return np.array([3.0 if each.digest in self._slow else 0.0 for each in strategies])
+        return np.array([3.0 if strategy.digest in self._slow else 0.0 for strategy in strategies])
 
 
 def test_of_the_last_trials_every_other_is_a_baseline_so_that_the_search_goes_on_from_one_that_was_misjudged() -> None:
     records = run_search(searcher(replace(FEW, first_baselines=1), Against()), answer, 12)
     assert distinct_baselines() == 3
-    assert [number for number, each in enumerate(records) if each.purpose == "baseline"] == [0, 8, 10]
+    assert [number for number, record in enumerate(records) if record.purpose == "baseline"] == [0, 8, 10]
 
 
 def test_a_baseline_that_is_asked_for_is_not_proposed_again_by_the_round_that_had_picked_it() -> None:
     guided = searcher(replace(FEW, first_baselines=0, round_size=distinct_baselines() + 4))
     proposals = guided.ask(1) + guided.ask_baselines(100) + guided.ask(100)
-    digests = [each.strategy.digest for each in proposals]
+    digests = [proposal.strategy.digest for proposal in proposals]
     assert len(digests) == len(set(digests))
 
 
@@ -121,19 +121,19 @@ def test_a_baseline_that_is_asked_for_is_not_proposed_again_by_the_round_that_ha
 def test_picks_are_explored_as_often_as_is_asked_for(share: float, explored: set[bool]) -> None:
     guided = searcher(replace(FEW, explore_share=share))
     proposals = guided.ask(100)
-    assert all(each.purpose == "baseline" for each in proposals), "the first baselines are no picks"
+    assert all(proposal.purpose == "baseline" for proposal in proposals), "the first baselines are no picks"
     picked: list[Proposal] = []
     for _ in range(4):
-        for each in proposals:
-            guided.tell(answer(each))
+        for proposal in proposals:
+            guided.tell(answer(proposal))
         proposals = guided.ask(100)
         picked += proposals
-    assert {each.label == "explore" for each in picked} == explored
+    assert {proposal.label == "explore" for proposal in picked} == explored
 
 
 def test_what_a_round_proposes_does_not_depend_on_a_simulators_earlier_fits() -> None:
     def digests(simulator: AnalyticSimulator) -> list[str]:
-        return [each.strategy.digest for each in run_search(searcher(simulator=simulator), answer, 16)]
+        return [record.strategy.digest for record in run_search(searcher(simulator=simulator), answer, 16)]
 
     used = AnalyticSimulator()
     used.fit([replace(answer(Proposal(GIVEN[0][1], "any")), step_seconds=(9.0,))])
@@ -142,7 +142,7 @@ def test_what_a_round_proposes_does_not_depend_on_a_simulators_earlier_fits() ->
 
 
 class Spread:
-    """A simulator that says how sure it is: of the baselines to 0.05, of others to `spread`."""
+    """A simulator that states its uncertainty: 0.05 for the baselines, `spread` for other strategies."""
 
     def __init__(self, spread: float) -> None:
         self._law = rough_simulator()
@@ -156,7 +156,7 @@ class Spread:
         return self.predict_with_spread(model, cluster, strategies)[0]
 
     def predict_with_spread(self, model, cluster, strategies):
-        spread = np.array([0.05 if each.digest in self._surer else self._spread for each in strategies])
+        spread = np.array([0.05 if strategy.digest in self._surer else self._spread for strategy in strategies])
         return self._law.predict(model, cluster, strategies), spread
 
 
@@ -175,6 +175,6 @@ def test_a_search_expects_more_where_its_simulator_is_less_sure() -> None:
 def test_what_a_search_expects_is_the_same_after_it_was_saved_and_restored() -> None:
     guided = searcher()
     run_search(guided, answer, 18)
-    other = searcher()
-    other.restore(guided.state())
-    assert other.expected_gain() == pytest.approx(guided.expected_gain())
+    restored = searcher()
+    restored.restore(guided.state())
+    assert restored.expected_gain() == pytest.approx(guided.expected_gain())

@@ -1,4 +1,4 @@
-"""The book: what is new, what is pending, what was measured."""
+"""The ledger: new strategies, pending proposals, measurements."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SPACE_HERE = SPACE.bind(MODEL, CLUSTER)
 
 def on_server(device: str) -> Strategy:
     shards = (ParameterServer(device),)
-    return Strategy(SPACE_HERE.replicas, tuple(VariableStrategy(each.name, shards) for each in MODEL.variables))
+    return Strategy(SPACE_HERE.replicas, tuple(VariableStrategy(variable.name, shards) for variable in MODEL.variables))
 
 
 def test_a_strategy_that_differs_only_by_devices_that_are_alike_is_not_new():

@@ -1,13 +1,14 @@
-"""Looks at finals: when they are, and that their errors add up to no more than the stated chance."""
+"""Looks at finals: their rounds, and that their errors add up to no more than the stated chance."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
+from autosync.numeric import FloatArray
 from autosync.search.verdict.looks import Looks
-from autosync.stats.paired import ERROR, Floats
-from tests.by_hand.bench_judging import NOISES, before, now
+from autosync.stats.paired import ERROR
+from studies.by_hand.bench_judging import NOISES, before, now
 
 
 @pytest.mark.parametrize("rounds", [1, 2, 4, 6, 9])
@@ -29,14 +30,14 @@ def test_six_rounds_are_looked_at_six_times() -> None:
 def test_without_a_difference_a_gain_is_seldom_proven(kind: str) -> None:
     """400 finals of three candidates and a baseline, each proven with a chance of 2.5 % or less.
 
-    More than 20 come up once in 900 times at 2.5 %, and 99 times in 100 at 8 %.
+    More than 20 proven finals occur once in 900 times at 2.5 %, and 99 times in 100 at 8 %.
     """
     generator = np.random.default_rng(5)
     assert sum(now(NOISES[kind](generator, 4, 18))[0] for _ in range(400)) <= 20
 
 
-def slower(logs: Floats, by: float) -> Floats:
-    """The log medians with the last strategy, the baseline, slower `by` that logarithm."""
+def slower(logs: FloatArray, by: float) -> FloatArray:
+    """Return the log medians with `by` added for the last strategy, the baseline."""
     return np.vstack([logs[:-1], logs[-1:] + by])
 
 

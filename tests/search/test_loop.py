@@ -1,4 +1,4 @@
-"""The loop times what is proposed, stores before it tells, and takes up what was pending."""
+"""The loop times proposals, stores records before it tells them, and resumes pending proposals."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_a_record_is_stored_before_the_searcher_learns_of_it():
     stored = []
 
     def store(record):
-        assert [each.strategy for each in searcher.pending()] == [record.strategy]
+        assert [proposal.strategy for proposal in searcher.pending()] == [record.strategy]
         stored.append(record)
 
     records = run_search(searcher, lambda proposal: timed(SPACE_HERE, proposal, truth()), 12, store)

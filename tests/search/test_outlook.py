@@ -1,4 +1,4 @@
-"""What a search expects of another trial, and how it learns that it expects too much."""
+"""The gain that a search expects of another round, and how it learns that it expects too much."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def test_promises_that_come_true_are_believed_as_they_are() -> None:
 def test_it_goes_on_from_what_it_has_kept() -> None:
     outlook = Outlook()
     outlook.begin(None, 0.2)
-    assert outlook.expected_gain() is None, "nobody leads"
+    assert outlook.expected_gain() is None, "there is no leader"
     outlook.begin(-1.0, 0.1)
     outlook.begin(-1.1, 0.1)
-    other = Outlook(outlook.rounds())
-    assert (other.round, other.expected_gain()) == (3, outlook.expected_gain())
+    restored = Outlook(outlook.rounds())
+    assert (restored.round, restored.expected_gain()) == (3, outlook.expected_gain())

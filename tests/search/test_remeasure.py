@@ -11,7 +11,7 @@ from scipy.stats import t as student
 from autosync.baselines import BASELINES
 from autosync.errors import TrialError
 from autosync.search.protocol import Proposal
-from autosync.search.verdict.judging import beaten, interleaved, judge
+from autosync.search.verdict.judging import interleave, judge, losers
 from autosync.spec import RuntimeRecord
 from autosync.stats.paired import ERROR
 from search_spaces.default import SPACE
@@ -29,12 +29,14 @@ BASELINE_DIGESTS = {SLOW.digest, USUAL.digest}
 
 
 def record(strategy, steps) -> RuntimeRecord:
-    made = timed(SPACE_HERE, Proposal(strategy, LABELS[strategy.digest]), truth())
-    return replace(made, step_seconds=tuple(map(float, steps)))
+    trial = timed(SPACE_HERE, Proposal(strategy, LABELS[strategy.digest]), truth())
+    return replace(trial, step_seconds=tuple(map(float, steps)))
 
 
 def rounds_of(seconds: dict, count: int = 5, drift: float = 0.0) -> list[list[RuntimeRecord]]:
-    """Rounds in which strategies take `seconds` give or take 1 %; each round is slower than the last by `drift`."""
+    """Return rounds in which strategies take `seconds`, plus or minus 1 %; each round is slower than the last by
+    `drift`.
+    """
     generator = np.random.default_rng(7)
     return [
         [
@@ -54,7 +56,7 @@ def judged(rounds):
 
 
 def test_turns_are_taken():
-    order = [(turn, name) for turn, name in interleaved("ABC", 2)]
+    order = [(turn, name) for turn, name in interleave("ABC", 2)]
     assert order == [(0, "A"), (0, "B"), (0, "C"), (1, "A"), (1, "B"), (1, "C")]
 
 
@@ -102,7 +104,7 @@ def test_the_best_of_several_candidates_is_held_to_a_wider_interval():
     alone, among = judged([turn[:2] for turn in slower]), judged(slower)
     assert among.interval[0] < alone.interval[0] < alone.interval[1] < among.interval[1]
     dropped = [turn[:2] if number else turn for number, turn in enumerate(slower)]
-    assert judged(dropped).interval[0] < alone.interval[0], "a candidate that was dropped was compared all the same"
+    assert judged(dropped).interval[0] < alone.interval[0], "a candidate that was dropped still counts as compared"
 
 
 def test_one_of_two_looks_is_held_to_a_wider_interval():
@@ -123,7 +125,7 @@ def test_without_a_candidate_left_the_baseline_wins():
 def test_without_a_candidate_in_the_finals_it_is_said_why():
     verdict = judged([[first] for first, _ in rounds_of({USUAL: 0.2, FOUND: 0.1})])
     assert (verdict.winner, verdict.candidate) == (USUAL, None)
-    assert verdict.note == "None ran all its steps in the search, so none was measured again."
+    assert verdict.note == "No candidate finished all steps in the search, so none was re-measured."
 
 
 def test_a_baseline_that_failed_in_a_round_is_compared_in_the_others():
@@ -158,7 +160,7 @@ def test_a_gain_in_every_one_of_twelve_rounds_is_proven_however_uneven_it_is():
 
 
 def test_baselines_are_compared_in_rounds_that_both_ran():
-    """The machine slows down after round 2, when the slower baseline takes no turns any more."""
+    """The machine slows down after round 2, when the slower baseline no longer runs."""
     rounds = rounds_of({SLOW: 0.21, USUAL: 0.2, FOUND: 0.1}, count=6, drift=0.3)
     rounds = [turn if number < 2 else turn[1:] for number, turn in enumerate(rounds)]
     assert judged(rounds).baseline == USUAL
@@ -167,12 +169,12 @@ def test_baselines_are_compared_in_rounds_that_both_ran():
 def test_what_is_surely_slower_than_another_is_beaten():
     rounds = rounds_of({USUAL: 0.2, SLOW: 0.3, OTHER: 0.2002, FOUND: 0.1}, count=4)
     names = [USUAL.digest, SLOW.digest, OTHER.digest]
-    assert beaten(rounds, names, 0.005, 3) == {SLOW.digest}
-    assert beaten(rounds, [*names, FOUND.digest], 0.005, 3) == set(names)
-    assert beaten(rounds[:2], names, 0.005, 3) == set()
+    assert losers(rounds, names, 0.005, 3) == {SLOW.digest}
+    assert losers(rounds, [*names, FOUND.digest], 0.005, 3) == set(names)
+    assert losers(rounds[:2], names, 0.005, 3) == set()
 
 
 def test_without_a_measured_baseline_there_is_no_verdict():
     rounds = [[failed(first), second] for first, second in rounds_of({USUAL: 0.2, FOUND: 0.1})]
-    with pytest.raises(TrialError, match="needs a baseline that was re-measured, but every one failed"):
+    with pytest.raises(TrialError, match="needs a re-measured baseline, but every baseline failed"):
         judged(rounds)

@@ -18,22 +18,23 @@ MACHINE = ReplayCoefficients(0.02, 1e-10, core_seconds_per_message=5e-4, core_se
 
 
 def law(model: ModelSpec, cluster: ClusterSpec, strategies: list[Strategy]) -> np.ndarray:
-    """Log seconds: another machine's replay, and tolls that no replay knows.
+    """Return log seconds: another machine's replay, plus two surcharges that no replay knows.
 
-    One is on variables on servers, one on neighbours in the model of which just one is on a server.
+    The first surcharge is on variables on servers. The second is on neighbours in the model if exactly one is on a
+    server.
     """
-    tolls = []
+    surcharges = []
     for strategy in strategies:
-        first = [strategy.by_name[each.name].shards[0] for each in model.variables]
+        first = [strategy.by_name[variable.name].shards[0] for variable in model.variables]
         served = np.array([isinstance(shard, ParameterServer) for shard in first])
-        tolls.append(0.3 * served.mean() + 0.4 * (served[1:] != served[:-1]).mean())
-    return Replay(MACHINE).predict(model, cluster, strategies) + np.array(tolls)
+        surcharges.append(0.3 * served.mean() + 0.4 * (served[1:] != served[:-1]).mean())
+    return Replay(MACHINE).predict(model, cluster, strategies) + np.array(surcharges)
 
 
 def records(
     count: int, seed: int = 1, model: ModelSpec = MODEL, cluster: ClusterSpec = CLUSTER, noise: float = 0.02
 ) -> list[RuntimeRecord]:
-    """Records of `law`, ten steps each, with so much noise a trial."""
+    """Return records of `law`, ten steps each; trials deviate by `noise` (log seconds)."""
     strategies, rng = sampled(model, cluster, count, seed), np.random.default_rng(seed)
     log_seconds = law(model, cluster, strategies) + rng.normal(0, noise, count)
     times = np.exp(log_seconds[:, None] + rng.normal(0, 0.01, (count, 10)))

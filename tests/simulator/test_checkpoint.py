@@ -1,4 +1,4 @@
-"""A checkpoint is two plain files; whatever is wrong with one is said in a sentence."""
+"""A checkpoint is two plain files; every fault in a checkpoint is reported in one sentence."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from tests.space.samples import sampled
 
 
 class Constant:
-    """A base simulator that has nothing to save."""
+    """A base simulator without state."""
 
     def predict(self, model: ModelSpec, cluster: ClusterSpec, strategies: Sequence[Strategy]) -> np.ndarray:  # noqa: ARG002
         return np.zeros(len(strategies))
 
     def fit(self, records: Sequence[RuntimeRecord]) -> None:
-        """There is nothing to learn."""
+        """Do nothing."""
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +48,7 @@ def edit(folder: Path, change: Callable[[dict[str, Any]], Any]) -> None:
 
 
 def test_a_checkpoint_is_one_json_and_one_safetensors_file(saved: Path) -> None:
-    assert sorted(each.name for each in saved.iterdir()) == ["simulator.json", "simulator.safetensors"]
+    assert sorted(file.name for file in saved.iterdir()) == ["simulator.json", "simulator.safetensors"]
     document = json.loads((saved / "simulator.json").read_text())
     assert document["base"]["coefficients"] == LearnedSimulator.load(saved).base.state()["coefficients"]
 
@@ -58,8 +58,8 @@ def test_a_checkpoint_is_written_over_an_older_one(saved: Path) -> None:
     newer.fit(records(10))
     newer.save(saved)
     strategies = sampled(MODEL, CLUSTER, 3)
-    found = LearnedSimulator.load(saved).predict_with_spread(MODEL, CLUSTER, strategies)
-    np.testing.assert_array_equal(found, newer.predict_with_spread(MODEL, CLUSTER, strategies))
+    result = LearnedSimulator.load(saved).predict_with_spread(MODEL, CLUSTER, strategies)
+    np.testing.assert_array_equal(result, newer.predict_with_spread(MODEL, CLUSTER, strategies))
 
 
 def test_a_checkpoint_knows_of_what_kinds_its_times_are_and_one_of_before_is_of_real_ones(saved: Path) -> None:
@@ -67,7 +67,7 @@ def test_a_checkpoint_knows_of_what_kinds_its_times_are_and_one_of_before_is_of_
     assert learned.kinds == ("real",)
     pace = Pace(0.0, 0.1)
     paced = replace(CLUSTER, nodes=tuple(replace(node, pace=pace) for node in CLUSTER.nodes))
-    learned.fit([replace(each, cluster=paced) for each in records(5)])
+    learned.fit([replace(record, cluster=paced) for record in records(5)])
     learned.save(saved)
     assert LearnedSimulator.load(saved).kinds == ("paced-recorded", "real")
     edit(saved, lambda document: document.pop("kinds"))
@@ -78,38 +78,38 @@ def test_a_base_without_state_must_be_handed_over_again(tmp_path: Path) -> None:
     learned = LearnedSimulator(Constant())
     learned.fit(records(5))
     learned.save(tmp_path)
-    with pytest.raises(CheckpointError, match=r"keeps no state of its own; hand that simulator over as base\."):
+    with pytest.raises(CheckpointError, match=r"has no state of its base simulator; pass that simulator as `base`\."):
         LearnedSimulator.load(tmp_path)
     strategies = sampled(MODEL, CLUSTER, 3)
-    found = LearnedSimulator.load(tmp_path, Constant()).predict(MODEL, CLUSTER, strategies)
-    np.testing.assert_array_equal(found, learned.predict(MODEL, CLUSTER, strategies))
+    result = LearnedSimulator.load(tmp_path, Constant()).predict(MODEL, CLUSTER, strategies)
+    np.testing.assert_array_equal(result, learned.predict(MODEL, CLUSTER, strategies))
 
 
 def test_a_missing_checkpoint_says_what_one_is(tmp_path: Path) -> None:
     with pytest.raises(
-        CheckpointError, match=r"A checkpoint is a folder with simulator\.json and simulator\.safetensors"
+        CheckpointError, match=r"A checkpoint must be a folder with simulator\.json and simulator\.safetensors"
     ):
         LearnedSimulator.load(tmp_path / "nowhere")
 
 
 def test_tensors_of_another_checkpoint_are_refused(saved: Path) -> None:
     (saved / "simulator.safetensors").write_bytes(b"other")
-    with pytest.raises(CheckpointError, match=r"is not the file that simulator\.json was written with"):
+    with pytest.raises(CheckpointError, match=r"must be the file that simulator\.json was written with"):
         LearnedSimulator.load(saved)
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda document: document.update(format="autosync.simulator/9"), "not 'autosync.simulator/9' as this one"),
+        (lambda document: document.update(format="autosync.simulator/9"), "not 'autosync.simulator/9'; fit"),
         (
             lambda document: document.update(inputs_version="0.0"),
-            r"knows inputs of version 0\.0, but this program makes",
+            r"has inputs of version 0\.0, but this program needs",
         ),
-        (lambda document: document["inputs"].update(pooled=["other"]), "fit the simulator anew"),
+        (lambda document: document["inputs"].update(pooled=["other"]), "fit the simulator again"),
         (
             lambda document: document.update(members=document["members"] + 1),
-            r"The checkpoint is damaged \('level'\); fit the simulator anew\.",
+            r"The checkpoint is damaged \('level'\); fit the simulator again\.",
         ),
         (lambda document: document.update(network="cnn"), r"damaged \(Unknown network 'cnn'. Known: linear, rnn"),
         (lambda document: document.update(kinds="real"), r"The checkpoint is damaged \("),
@@ -118,7 +118,7 @@ def test_tensors_of_another_checkpoint_are_refused(saved: Path) -> None:
         (lambda document: document.update(members={"a": [1]}), r"The checkpoint is damaged \("),
         (lambda document: document.update(settings={"epochs": [{}]}), r"The checkpoint is damaged \("),
         (lambda document: document.update(network=[[1]]), r"The checkpoint is damaged \("),
-        (lambda document: document.update(format="x" * 10_000_000), r"not 'x{76}\.\.\. as this one"),
+        (lambda document: document.update(format="x" * 10_000_000), r"not 'x{76}\.\.\.; fit"),
         (lambda document: document.update(base={}), r"The checkpoint is damaged \(The state of an AnalyticSimulator"),
     ],
 )

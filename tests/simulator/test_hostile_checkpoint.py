@@ -1,4 +1,4 @@
-"""Simulator checkpoints with numbers that no simulator has are refused."""
+"""The program refuses simulator checkpoints with impossible numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The learned simulator's own promises: it starts as its base, learns residuals, and says how sure it is."""
+"""The learned simulator starts as its base, learns residuals, and estimates its uncertainty."""
 
 from __future__ import annotations
 
@@ -26,52 +26,54 @@ def test_before_any_record_it_is_its_base() -> None:
 def test_it_errs_less_than_its_base_on_a_law_the_base_cannot_express() -> None:
     learned = LearnedSimulator(AnalyticSimulator())
     learned.fit(records(100))
-    others = sampled(MODEL, CLUSTER, 100, seed=2)
-    errors = [np.abs(each.predict(MODEL, CLUSTER, others) - law(others)).mean() for each in (learned, learned.base)]
+    unseen = sampled(MODEL, CLUSTER, 100, seed=2)
+    errors = [
+        np.abs(simulator.predict(MODEL, CLUSTER, unseen) - law(unseen)).mean() for simulator in (learned, learned.base)
+    ]
     assert errors[0] < 0.7 * errors[1]
 
 
 def test_predict_is_the_mean_of_predict_with_spread() -> None:
     learned = LearnedSimulator(AnalyticSimulator())
     learned.fit(records(20))
-    others = sampled(MODEL, CLUSTER, 7)
-    mean, spread = learned.predict_with_spread(MODEL, CLUSTER, others)
-    np.testing.assert_array_equal(mean, learned.predict(MODEL, CLUSTER, others))
+    unseen = sampled(MODEL, CLUSTER, 7)
+    mean, spread = learned.predict_with_spread(MODEL, CLUSTER, unseen)
+    np.testing.assert_array_equal(mean, learned.predict(MODEL, CLUSTER, unseen))
     assert spread.shape == (7,)
     assert (spread > 0).all()
 
 
 def test_the_spread_shrinks_as_records_come_in() -> None:
-    others, spreads = sampled(MODEL, CLUSTER, 50, seed=2), []
+    unseen, spreads = sampled(MODEL, CLUSTER, 50, seed=2), []
     for count in (0, 1, 10, 60):
         learned = LearnedSimulator(AnalyticSimulator(), settings=QUICK)
         learned.fit(records(count))
-        spreads.append(learned.predict_with_spread(MODEL, CLUSTER, others)[1].mean())
+        spreads.append(learned.predict_with_spread(MODEL, CLUSTER, unseen)[1].mean())
     assert spreads == sorted(spreads, reverse=True)
     assert spreads[-1] < 0.25 * spreads[0]
 
 
 def test_another_seed_gives_another_ensemble_and_the_global_seed_is_left_alone() -> None:
-    others, found = sampled(MODEL, CLUSTER, 5), []
+    unseen, predictions = sampled(MODEL, CLUSTER, 5), []
     state = torch.get_rng_state()
     for seed in (0, 1):
         learned = LearnedSimulator(AnalyticSimulator(), seed=seed, settings=QUICK)
         learned.fit(records(20))
-        found.append(learned.predict(MODEL, CLUSTER, others))
-    assert (found[0] != found[1]).any()
+        predictions.append(learned.predict(MODEL, CLUSTER, unseen))
+    assert (predictions[0] != predictions[1]).any()
     assert torch.equal(torch.get_rng_state(), state)
 
 
 def test_a_stopped_trial_counts_as_slow_as_it_was() -> None:
-    """It does so on the whole: a few records in all, one of which disagrees, may be explained otherwise too."""
+    """The test takes a mean over seeds, because a few records with a single outlier have other explanations too."""
     gains = []
     for seed in range(8, 13):
-        slow, *others = sampled(MODEL, CLUSTER, 21, seed=seed)
-        known = [record(each, (0.1,) * 5) for each in others] + [record(slow, (0.3,) * 5, "stopped")]
+        slow, *unseen = sampled(MODEL, CLUSTER, 21, seed=seed)
+        known = [record(strategy, (0.1,) * 5) for strategy in unseen] + [record(slow, (0.3,) * 5, "stopped")]
         learned, without = (LearnedSimulator(AnalyticSimulator(), settings=QUICK) for _ in range(2))
         learned.fit(known)
         without.fit(known[:-1])
-        predicted, before = (each.predict(MODEL, CLUSTER, [slow])[0] for each in (learned, without))
+        predicted, before = (simulator.predict(MODEL, CLUSTER, [slow])[0] for simulator in (learned, without))
         gains.append(predicted - before)
     assert np.mean(gains) > np.log(1.05)
 

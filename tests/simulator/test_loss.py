@@ -1,4 +1,4 @@
-"""The losses compare what may be compared: records of one family, further apart than their noise."""
+"""The losses compare only comparable records: records of one family whose times differ by more than their noise."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from autosync.simulator.train import (
     ERROR,
     OUTLIER,
     TEMPERATURE,
-    chosen_pairs,
+    choose_pairs,
     pair_weights,
     ranking_loss,
     regression_loss,
@@ -22,14 +22,14 @@ from autosync.simulator.train import (
 def examples(
     measured: list[float], errors: list[float], occasions: list[int], weights: list[float] | None = None
 ) -> Targets:
-    log_seconds, deviations = (torch.tensor(each, dtype=torch.float64) for each in (measured, errors))
+    log_seconds, deviations = (torch.tensor(values, dtype=torch.float64) for values in (measured, errors))
     heavy = torch.tensor(weights or [1.0] * len(measured), dtype=torch.float64)
     base, numbers = torch.zeros_like(log_seconds), torch.arange(len(measured))
     return Targets(base, log_seconds, deviations, torch.tensor(occasions), numbers, heavy)
 
 
-def pairs_of(given: Targets) -> set[tuple[int, int]]:
-    faster, slower = given.told_apart
+def pairs_of(targets: Targets) -> set[tuple[int, int]]:
+    faster, slower = targets.distinguishable_pairs
     return set(zip(faster.tolist(), slower.tolist(), strict=True))
 
 
@@ -81,6 +81,6 @@ def test_a_record_of_weight_two_counts_like_two_records_and_a_pair_like_the_ligh
 
 def test_pairs_beyond_the_limit_are_drawn_at_random_without_repeats() -> None:
     many = examples([float(k) for k in range(40)], [0.01] * 40, [0] * 40)
-    faster, slower = chosen_pairs(many, 100, torch.Generator().manual_seed(0))
+    faster, slower = choose_pairs(many, 100, torch.Generator().manual_seed(0))
     assert len(set(zip(faster.tolist(), slower.tolist(), strict=True))) == 100
     assert (faster < slower).all()

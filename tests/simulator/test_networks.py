@@ -1,4 +1,4 @@
-"""Every network keeps the same promises; what is withheld from one is not read."""
+"""Every network keeps the same promises, and reads no withheld input."""
 
 from __future__ import annotations
 
@@ -26,34 +26,34 @@ def fresh(network: str, count: int = 30, ablation: Ablation = NOTHING_WITHHELD, 
 
 
 learned = cache(fresh)
-"""A learned network, kept, since predicting changes nothing and fitting takes long."""
+"""A fitted network, cached because fits take long and predictions change nothing."""
 
 
 @pytest.mark.quick("linear", "rnn", "gat")
 @pytest.mark.parametrize("network", NETWORKS)
 def test_without_records_a_network_adds_nothing_to_the_replay(network: str) -> None:
-    others = sampled(MODEL, CLUSTER, 5)
+    unseen = sampled(MODEL, CLUSTER, 5)
     made = LearnedSimulator(Replay(), network)
-    np.testing.assert_array_equal(made.predict(MODEL, CLUSTER, others), Replay().predict(MODEL, CLUSTER, others))
+    np.testing.assert_array_equal(made.predict(MODEL, CLUSTER, unseen), Replay().predict(MODEL, CLUSTER, unseen))
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("network", NETWORKS)
 def test_a_network_errs_less_than_the_calibrated_replay(network: str) -> None:
-    made, others = learned(network, 100), sampled(MODEL, CLUSTER, 60, seed=2)
-    truth = law(MODEL, CLUSTER, others)
-    errors = [np.abs(each.predict(MODEL, CLUSTER, others) - truth).mean() for each in (made, made.base)]
+    made, unseen = learned(network, 100), sampled(MODEL, CLUSTER, 60, seed=2)
+    truth = law(MODEL, CLUSTER, unseen)
+    errors = [np.abs(simulator.predict(MODEL, CLUSTER, unseen) - truth).mean() for simulator in (made, made.base)]
     assert errors[0] < 0.9 * errors[1]
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("network", NETWORKS)
 def test_two_fits_of_one_seed_are_equal_to_the_last_bit_and_leave_the_global_seed_alone(network: str) -> None:
-    others = sampled(MODEL, CLUSTER, 5)
+    unseen = sampled(MODEL, CLUSTER, 5)
     state = torch.get_rng_state()
-    one, other, third = learned(network, 20), fresh(network, 20), fresh(network, 20, seed=1)
-    np.testing.assert_array_equal(one.predict(MODEL, CLUSTER, others), other.predict(MODEL, CLUSTER, others))
-    assert (one.predict(MODEL, CLUSTER, others) != third.predict(MODEL, CLUSTER, others)).any()
+    first, second, third = learned(network, 20), fresh(network, 20), fresh(network, 20, seed=1)
+    np.testing.assert_array_equal(first.predict(MODEL, CLUSTER, unseen), second.predict(MODEL, CLUSTER, unseen))
+    assert (first.predict(MODEL, CLUSTER, unseen) != third.predict(MODEL, CLUSTER, unseen)).any()
     assert torch.equal(torch.get_rng_state(), state)
 
 
@@ -63,8 +63,8 @@ def test_a_network_speaks_about_models_and_clusters_it_has_not_met(network: str)
     made = learned(network, 20)
     for model in (cases.ncf_like_model(), cases.scalar_model(), cases.mlp_model()):
         for cluster in (cases.local_cluster(), cases.rack_cluster(), cases.gpu_cluster(), cases.uneven_cluster()):
-            found = made.predict(model, cluster, sampled(model, cluster, 3))
-            assert np.isfinite(found).all()
+            result = made.predict(model, cluster, sampled(model, cluster, 3))
+            assert np.isfinite(result).all()
 
 
 @pytest.mark.quick("linear")
@@ -77,14 +77,14 @@ def test_records_of_several_models_and_clusters_are_learned_together(network: st
 
 
 def backwards(model: ModelSpec) -> ModelSpec:
-    """The same variables in the reverse order; their gradients are ready when they were."""
+    """Return the model with its variables in reverse order and unchanged ready times."""
     return replace(model, variables=model.variables[::-1])
 
 
 def moved(network: str, ablation: Ablation = NOTHING_WITHHELD) -> float:
-    """The most by which predictions change when the model lists its variables in the reverse order."""
-    made, others = learned(network, ablation=ablation), sampled(MODEL, CLUSTER, 10)
-    before, after = (made.predict(model, CLUSTER, others) for model in (MODEL, backwards(MODEL)))
+    """Return the largest change of predictions when the model lists its variables in reverse order."""
+    made, unseen = learned(network, ablation=ablation), sampled(MODEL, CLUSTER, 10)
+    before, after = (made.predict(model, CLUSTER, unseen) for model in (MODEL, backwards(MODEL)))
     return float(np.abs(after - before).max())
 
 
@@ -96,14 +96,14 @@ def test_the_recurrent_network_reads_the_order_of_variables() -> None:
     assert moved("rnn") > 1e-4
 
 
-@pytest.mark.thorough  # fits of all of the two slowest networks
+@pytest.mark.thorough  # complete fits of the two slowest networks
 @pytest.mark.parametrize("network", ["rnn", "gat"])
 def test_shuffled_variables_come_in_another_order_for_each_strategy(network: str) -> None:
-    others = sampled(MODEL, CLUSTER, 10)
+    unseen = sampled(MODEL, CLUSTER, 10)
     plain, shuffled = learned(network), learned(network, ablation=Ablation(shuffle_variables=True))
-    assert (plain.predict(MODEL, CLUSTER, others) != shuffled.predict(MODEL, CLUSTER, others)).any()
-    one_by_one = [shuffled.predict(MODEL, CLUSTER, [each])[0] for each in others]
-    np.testing.assert_allclose(shuffled.predict(MODEL, CLUSTER, others), one_by_one, rtol=0, atol=1e-12)
+    assert (plain.predict(MODEL, CLUSTER, unseen) != shuffled.predict(MODEL, CLUSTER, unseen)).any()
+    one_by_one = [shuffled.predict(MODEL, CLUSTER, [strategy])[0] for strategy in unseen]
+    np.testing.assert_allclose(shuffled.predict(MODEL, CLUSTER, unseen), one_by_one, rtol=0, atol=1e-12)
 
 
 def test_an_unknown_network_is_refused_with_those_there_are() -> None:

@@ -1,4 +1,4 @@
-"""A simulator that was fitted on a dataset, saved and loaded keeps what it knew, and goes on from there."""
+"""A simulator that was fitted on a dataset, saved and loaded keeps its knowledge and continues from there."""
 
 from __future__ import annotations
 
@@ -21,9 +21,11 @@ pytestmark = pytest.mark.thorough
 SLOWER = 1.6
 
 
-def slower(given: list[RuntimeRecord]) -> list[RuntimeRecord]:
-    """The same strategies on a machine that takes longer for everything."""
-    return [replace(each, step_seconds=tuple(SLOWER * one for one in each.step_seconds)) for each in given]
+def slower(originals: list[RuntimeRecord]) -> list[RuntimeRecord]:
+    """Return the same strategies on a machine that takes longer for everything."""
+    return [
+        replace(record, step_seconds=tuple(SLOWER * seconds for seconds in record.step_seconds)) for record in originals
+    ]
 
 
 @pytest.fixture(scope="module", params=NETWORKS)
@@ -41,37 +43,39 @@ def checkpoint(saved: LearnedSimulator, tmp_path: Path) -> Path:
 
 @cache
 def others_and_truth() -> tuple[list[Strategy], np.ndarray]:
-    others = sampled(MODEL, CLUSTER, 60, seed=2)
-    return others, law(MODEL, CLUSTER, others)
+    unseen = sampled(MODEL, CLUSTER, 60, seed=2)
+    return unseen, law(MODEL, CLUSTER, unseen)
 
 
 def error(made: LearnedSimulator, level: float = 0.0) -> float:
-    others, truth = others_and_truth()
-    return float(np.abs(made.predict(MODEL, CLUSTER, others) - truth - level).mean())
+    unseen, truth = others_and_truth()
+    return float(np.abs(made.predict(MODEL, CLUSTER, unseen) - truth - level).mean())
 
 
 def test_it_predicts_as_the_saved_one_did_and_knows_its_base(saved: LearnedSimulator, checkpoint: Path) -> None:
     loaded = LearnedSimulator.load(checkpoint)
     assert isinstance(loaded.base, Replay)
-    others = sampled(MODEL, CLUSTER, 10)
-    expected = saved.predict_with_spread(MODEL, CLUSTER, others)
-    np.testing.assert_array_equal(loaded.predict_with_spread(MODEL, CLUSTER, others), expected)
+    unseen = sampled(MODEL, CLUSTER, 10)
+    expected = saved.predict_with_spread(MODEL, CLUSTER, unseen)
+    np.testing.assert_array_equal(loaded.predict_with_spread(MODEL, CLUSTER, unseen), expected)
 
 
-@pytest.mark.parametrize("saved", ["linear", "rnn"], indirect=True)  # others take minutes, and say no more
+@pytest.mark.parametrize(
+    "saved", ["linear", "rnn"], indirect=True
+)  # the other networks take minutes and test nothing more
 def test_a_few_records_of_a_run_do_not_make_it_forget(checkpoint: Path) -> None:
-    before, after, anew = error(LearnedSimulator.load(checkpoint)), [], []
-    for seed in range(3, 23):  # four records may mislead; of twenty fours, most do not
+    before, after, refitted = error(LearnedSimulator.load(checkpoint)), [], []
+    for seed in range(3, 23):  # four records can mislead, but most of twenty such sets do not
         few = records(4, seed)
         loaded = LearnedSimulator.load(checkpoint)
         loaded.fit(few)
         after.append(error(loaded))
-        if seed < 9:  # these differ by far
+        if seed < 9:  # a few seeds suffice, because these errors are far larger
             fresh = LearnedSimulator(Replay(), loaded.network, settings=QUICK)
             fresh.fit(few)
-            anew.append(error(fresh))
+            refitted.append(error(fresh))
     assert np.median(after) < 1.3 * before
-    assert np.median(after) < 0.9 * np.median(anew)
+    assert np.median(after) < 0.9 * np.median(refitted)
 
 
 def test_a_few_records_teach_it_another_machines_speed(checkpoint: Path) -> None:
@@ -84,27 +88,27 @@ def test_a_few_records_teach_it_another_machines_speed(checkpoint: Path) -> None
 def test_fitting_goes_from_the_checkpoint_however_often_it_was_fitted_before(checkpoint: Path) -> None:
     once, often = LearnedSimulator.load(checkpoint), LearnedSimulator.load(checkpoint)
     often.fit(slower(records(6, seed=7)))
-    for each in (once, often):
-        each.fit(records(10, seed=9))
-    others = sampled(MODEL, CLUSTER, 5)
-    expected = once.predict_with_spread(MODEL, CLUSTER, others)
-    np.testing.assert_array_equal(often.predict_with_spread(MODEL, CLUSTER, others), expected)
+    for simulator in (once, often):
+        simulator.fit(records(10, seed=9))
+    unseen = sampled(MODEL, CLUSTER, 5)
+    expected = once.predict_with_spread(MODEL, CLUSTER, unseen)
+    np.testing.assert_array_equal(often.predict_with_spread(MODEL, CLUSTER, unseen), expected)
 
 
 def test_fitted_on_nothing_it_is_as_it_was_loaded(checkpoint: Path) -> None:
-    loaded, others = LearnedSimulator.load(checkpoint), sampled(MODEL, CLUSTER, 5)
-    before = loaded.predict(MODEL, CLUSTER, others)
+    loaded, unseen = LearnedSimulator.load(checkpoint), sampled(MODEL, CLUSTER, 5)
+    before = loaded.predict(MODEL, CLUSTER, unseen)
     loaded.fit(slower(records(6)))
     loaded.fit([])
-    np.testing.assert_array_equal(loaded.predict(MODEL, CLUSTER, others), before)
+    np.testing.assert_array_equal(loaded.predict(MODEL, CLUSTER, unseen), before)
 
 
 def test_a_base_of_the_saved_kind_may_be_handed_over(tmp_path: Path) -> None:
     made = LearnedSimulator(AnalyticSimulator(), settings=QUICK)
     made.fit(records(10))
     made.save(tmp_path)
-    others = sampled(MODEL, CLUSTER, 5)
+    unseen = sampled(MODEL, CLUSTER, 5)
     for base in (None, AnalyticSimulator()):
         loaded = LearnedSimulator.load(tmp_path, base)
         assert isinstance(loaded.base, AnalyticSimulator)
-        np.testing.assert_array_equal(loaded.predict(MODEL, CLUSTER, others), made.predict(MODEL, CLUSTER, others))
+        np.testing.assert_array_equal(loaded.predict(MODEL, CLUSTER, unseen), made.predict(MODEL, CLUSTER, unseen))

@@ -1,4 +1,4 @@
-"""How sure a simulator says it is, against how often it is right."""
+"""A simulator's stated uncertainty compared with its real errors."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 
 from autosync.cost import Replay
 from autosync.simulator import NETWORKS, LearnedSimulator
-from autosync.simulator.ensemble import ENOUGH, HeldOut, Uncertainty, calibrated_spread, family_error
+from autosync.simulator.ensemble import ENOUGH, HeldOut, Uncertainty, calibrate_spread, family_error
 from tests import cases
 from tests.cover import thorough
 from tests.simulator.cases import CLUSTER, MODEL, QUICK, records
@@ -15,21 +15,21 @@ from tests.space.samples import sampled
 
 
 def covered(made: LearnedSimulator, seed: int) -> float:
-    """The share of other records whose times are within the 90 % interval."""
-    others = records(150, seed)
-    mean, spread = made.predict_with_spread(MODEL, CLUSTER, [each.strategy for each in others])
-    measured = np.log([each.median_seconds for each in others])
+    """Return the share of other records whose times lie in the 90 % interval."""
+    unseen = records(150, seed)
+    mean, spread = made.predict_with_spread(MODEL, CLUSTER, [record.strategy for record in unseen])
+    measured = np.log([record.median_seconds for record in unseen])
     return float((np.abs(measured - mean) < 1.645 * spread).mean())
 
 
 def held(errors: np.ndarray, weights: np.ndarray | None = None) -> HeldOut:
-    """Records that all members agree on."""
+    """Return held-out records that all members agree on."""
     return HeldOut(errors, np.zeros(len(errors)), np.ones(len(errors)) if weights is None else weights)
 
 
-@pytest.mark.parametrize("network", [each if each == "linear" else thorough(each) for each in NETWORKS])
+@pytest.mark.parametrize("network", [network if network == "linear" else thorough(network) for network in NETWORKS])
 def test_the_90_percent_interval_covers_about_90_percent(network: str) -> None:
-    """Of 150 records, 81 % to 97 %: by chance alone, an exact interval is outside of that once in a thousand times."""
+    """Between 81 % and 97 % of 150 records: an exact interval misses that range by chance once in a thousand times."""
     made = LearnedSimulator(Replay(), network, settings=QUICK)
     made.fit(records(120))
     assert 0.81 <= covered(made, seed=9) <= 0.97
@@ -61,9 +61,9 @@ def test_members_that_disagree_are_less_sure() -> None:
 
 def test_the_scale_makes_a_normal_quantile_of_the_scores() -> None:
     errors = np.random.default_rng(0).normal(0, 0.05, 4000)
-    found = calibrated_spread(held(errors), {"f": 4000}, 0.1, None)
-    assert found.scale * found.error == pytest.approx(0.05, rel=0.05)
-    heavy = calibrated_spread(held(errors * (np.arange(4000) % 3)), {"f": 4000}, 0.1, None)
+    result = calibrate_spread(held(errors), {"f": 4000}, 0.1, None)
+    assert result.scale * result.error == pytest.approx(0.05, rel=0.05)
+    heavy = calibrate_spread(held(errors * (np.arange(4000) % 3)), {"f": 4000}, 0.1, None)
     assert np.quantile(np.abs(errors * (np.arange(4000) % 3)), 0.9) == pytest.approx(
         1.645 * heavy.scale * heavy.error, rel=0.02
     )
@@ -71,20 +71,20 @@ def test_the_scale_makes_a_normal_quantile_of_the_scores() -> None:
 
 def test_few_records_leave_the_prior_and_what_was_known_before() -> None:
     few = held(np.zeros(1))
-    assert 0.1 < calibrated_spread(few, {}, 0.1, None).error < Uncertainty().error
+    assert 0.1 < calibrate_spread(few, {}, 0.1, None).error < Uncertainty().error
     known = Uncertainty(error=0.02, family_error=0.05, families={"f": 100})
-    found = calibrated_spread(few, {"g": 1, "f": 1}, None, known)
-    assert 0.018 < found.error < 0.02
-    assert (found.family_error, found.families) == (0.05, {"f": 101, "g": 1})
-    assert calibrated_spread(held(np.full(ENOUGH - 1, 0.1)), {}, 0.1, None).scale == 1.0
+    result = calibrate_spread(few, {"g": 1, "f": 1}, None, known)
+    assert 0.018 < result.error < 0.02
+    assert (result.family_error, result.families) == (0.05, {"f": 101, "g": 1})
+    assert calibrate_spread(held(np.full(ENOUGH - 1, 0.1)), {}, 0.1, None).scale == 1.0
 
 
 def test_held_out_records_count_by_their_weight() -> None:
     errors = np.random.default_rng(0).normal(0, 0.05, 400) * np.repeat([1.0, 4.0], 200)
-    own = calibrated_spread(held(errors, np.repeat([1.0, 0.01], 200)), {"f": 400}, 0.1, None)
-    assert own.scale * own.error == pytest.approx(0.05, rel=0.15)
-    both = calibrated_spread(held(errors), {"f": 400}, 0.1, None)
-    assert both.scale * both.error > 2 * own.scale * own.error
+    weighted = calibrate_spread(held(errors, np.repeat([1.0, 0.01], 200)), {"f": 400}, 0.1, None)
+    assert weighted.scale * weighted.error == pytest.approx(0.05, rel=0.15)
+    unweighted = calibrate_spread(held(errors), {"f": 400}, 0.1, None)
+    assert unweighted.scale * unweighted.error > 2 * weighted.scale * weighted.error
 
 
 def test_the_level_of_a_family_is_as_unsure_as_levels_differ() -> None:

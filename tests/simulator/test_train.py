@@ -1,4 +1,4 @@
-"""Training stops where held-out records say so, is held by its prior, and sees every record."""
+"""Training stops where held-out records are predicted best, is pulled to its prior, and sees every record."""
 
 from __future__ import annotations
 
@@ -13,40 +13,40 @@ from autosync.simulator.examples import Examples, Targets
 from autosync.simulator.inputs import Inputs
 from autosync.simulator.networks.linear import LinearResidual
 from autosync.simulator.settings import TrainingSettings
-from autosync.simulator.train import FEWEST_HELD, Lesson, batches, train
+from autosync.simulator.train import FEWEST_HELD, FitTask, batches, train
 
 
 def examples(count: int, measured: float, occasions: int = 1, weight: float = 1.0) -> Examples:
-    """Records alike, that take `measured` log seconds where the base says 0."""
+    """Return equal records that take `measured` log seconds where the base predicts 0."""
     zeros = torch.zeros(count, dtype=torch.float64)
     numbers = torch.arange(count)
     targets = Targets(zeros, zeros + measured, zeros + 0.01, numbers % occasions, numbers, zeros + weight)
     return Examples(Inputs(torch.zeros(count, len(POOLED_INPUTS), dtype=torch.float64)), targets)
 
 
-def level(taught: Examples, held: Examples) -> float:
-    """What is predicted after training."""
+def level(training: Examples, held: Examples) -> float:
+    """Return the prediction after training."""
     module = LinearResidual()
-    train(module, Lesson(taught, held, TrainingSettings(), torch.Generator().manual_seed(0)))
+    train(module, FitTask(training, held, TrainingSettings(), torch.Generator().manual_seed(0)))
     return float(module.level.detach())
 
 
 def test_training_ends_with_what_was_best_on_held_out_records() -> None:
-    taught = examples(100, measured=0.3)
-    assert level(taught, examples(50, measured=0.3)) == pytest.approx(0.3, abs=0.03)
-    assert level(taught, examples(50, measured=-0.3)) == 0.0
+    training = examples(100, measured=0.3)
+    assert level(training, examples(50, measured=0.3)) == pytest.approx(0.3, abs=0.03)
+    assert level(training, examples(50, measured=-0.3)) == 0.0
 
 
 def test_too_few_held_out_records_do_not_decide() -> None:
-    taught = examples(100, measured=0.3)
-    assert level(taught, examples(FEWEST_HELD - 1, measured=-0.3)) == pytest.approx(0.3, abs=0.03)
-    assert level(taught, examples(FEWEST_HELD, measured=-0.3)) == 0.0
+    training = examples(100, measured=0.3)
+    assert level(training, examples(FEWEST_HELD - 1, measured=-0.3)) == pytest.approx(0.3, abs=0.03)
+    assert level(training, examples(FEWEST_HELD, measured=-0.3)) == 0.0
 
 
 def test_one_record_moves_a_network_less_than_many_that_agree() -> None:
     none = examples(0, 0.0)
-    one, many = level(examples(1, 0.3), none), level(examples(100, 0.3), none)
-    assert 0 < one < 0.9 * many
+    single, many = level(examples(1, 0.3), none), level(examples(100, 0.3), none)
+    assert 0 < single < 0.9 * many
 
 
 def test_light_records_move_a_network_less_than_as_many_heavy_ones() -> None:
@@ -56,17 +56,17 @@ def test_light_records_move_a_network_less_than_as_many_heavy_ones() -> None:
 
 
 def test_a_pass_takes_every_record_once_in_runs_of_one_occasion() -> None:
-    taught = examples(128, measured=0.0, occasions=4)
-    lesson = Lesson(taught, taught, TrainingSettings(batch=32), torch.Generator().manual_seed(0))
-    found = list(islice(batches(lesson), 4))
-    assert Counter(place for batch in found for place in batch) == Counter(range(128))
-    for batch in found:
-        occasions = taught.targets.occasions[list(batch)].tolist()
+    training = examples(128, measured=0.0, occasions=4)
+    task = FitTask(training, training, TrainingSettings(batch=32), torch.Generator().manual_seed(0))
+    result = list(islice(batches(task), 4))
+    assert Counter(place for batch in result for place in batch) == Counter(range(128))
+    for batch in result:
+        occasions = training.targets.occasions[list(batch)].tolist()
         assert max(Counter(occasions).values()) >= 16
         assert len(set(occasions)) <= 2
 
 
 def test_a_batch_as_large_as_the_records_takes_all_of_them() -> None:
-    taught = examples(5, measured=0.0)
-    lesson = Lesson(taught, taught, TrainingSettings(), torch.Generator())
-    assert next(batches(lesson)) == range(5)
+    training = examples(5, measured=0.0)
+    task = FitTask(training, training, TrainingSettings(), torch.Generator())
+    assert next(batches(task)) == range(5)

@@ -1,4 +1,4 @@
-"""Property tests here draw the same examples every time, and never fail by the clock."""
+"""Property tests in this folder always draw the same examples and have no time limit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Strategies drawn for tests that must hold for everything the language can say."""
+"""Sampled strategies for tests that must hold for every option of the language."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ __all__ = ["sampled"]
 
 
 def sampled(model: ModelSpec, cluster: ClusterSpec, count: int, seed: int = 0) -> list[Strategy]:
-    """Strategies from the default space and from one of every algorithm and compressor, in turns."""
+    """Strategies alternately from the default space and from a space with every algorithm and compressor."""
     spaces, rng = [space.bind(model, cluster) for space in (SPACE, WIDE)], random.Random(seed)
     return [spaces[number % 2].sample(rng) for number in range(count)]

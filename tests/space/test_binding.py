@@ -1,4 +1,4 @@
-"""Binding rules to variables: which cuts and servers each is offered."""
+"""Binding rules to variables: the cuts and servers that each variable is offered."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from autosync.errors import SpaceError
-from autosync.space import EVERYTHING, Cut, PartBytes, PerServer, Rule, Servers, Space, Where
+from autosync.space import EVERYTHING, Cut, PartBytes, PerServer, Rule, Servers, Space, VariableFilter
 from autosync.spec import MOST_SHARDS, ClusterSpec, ModelSpec, ParameterServer, Partition, Variable
 from tests import cases
 
@@ -21,7 +21,7 @@ def model_of(shape: tuple[int, ...], sparse: bool = False) -> ModelSpec:
 def cuts_of(
     shape: tuple[int, ...], *counts: Any, sparse: bool = False, **settings: Any
 ) -> list[tuple[int, int] | None]:
-    """(axis, shards) of every cut offered on 4 servers, None for whole."""
+    """(axis, shards) of every cut that is offered on 4 servers; None for whole."""
     space = Space("s", (Rule(all_reduce=True, cut=Cut(counts=counts, **settings)),))
     bound = space.bind(model_of(shape, sparse), cases.local_cluster(4))
     return [(cut.axis, cut.shards) if cut else None for cut in bound.domains.each[0].cuts]
@@ -65,13 +65,13 @@ def test_a_scalar_stays_whole():
 
 
 def test_the_first_rule_that_matches_decides():
-    rules = (Rule(Where(named=("v",)), servers=Servers("first")), Rule(EVERYTHING, all_reduce=True))
+    rules = (Rule(VariableFilter(named=("v",)), servers=Servers("first")), Rule(EVERYTHING, all_reduce=True))
     domain = Space("s", rules).bind(model_of((4,)), cases.local_cluster()).domains.each[0]
-    assert (domain.servers, domain.reduced) == ((ParameterServer("node0/cpu:0"),), False)
+    assert (domain.servers, domain.offers_all_reduce) == ((ParameterServer("node0/cpu:0"),), False)
 
 
 def test_a_variable_without_a_rule_is_an_error_that_names_it():
-    space = Space("s", (Rule(Where(sparse=True), all_reduce=True),))
+    space = Space("s", (Rule(VariableFilter(sparse=True), all_reduce=True),))
     message = "Space 's' has no rule for variable 'v' (16 bytes, dense); end its rules with one for EVERYTHING."
     with pytest.raises(SpaceError, match=re.escape(message)):
         space.bind(model_of((4,)), cases.local_cluster())

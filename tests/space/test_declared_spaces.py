@@ -1,4 +1,4 @@
-"""The declared spaces are constants, and hold what their models need."""
+"""The declared spaces are constants, and hold the strategies that their models need."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 import search_spaces
 from autosync.baselines import BASELINES
 from autosync.baselines.decisions import strategy_of, variables_in_ready_order
-from autosync.baselines.reduced import bucketed, buckets_of
+from autosync.baselines.reduced import assign_buckets, buckets_of
 from autosync.space import Space
 from autosync.spec import ClusterSpec, strategy_faults
 from tests import cases
@@ -68,7 +68,7 @@ def test_on_gpus_every_bucket_may_go_by_the_frameworks_own_collective(name: str)
             for shard in domain.reductions:
                 if not shard.gathers and not domain.variable.sparse and not shard.is_scaled:
                     assert "collective" in domain.algorithms(shard.compressor), domain.variable.name
-        buckets = bucketed(variables_in_ready_order(model), buckets_of(4_000_000), algorithm="collective")
+        buckets = assign_buckets(variables_in_ready_order(model), buckets_of(4_000_000), algorithm="collective")
         strategy = strategy_of(model, cluster, buckets)
         assert strategy.has_collectives
         assert space.why_not(strategy) is None

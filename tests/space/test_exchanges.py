@@ -1,4 +1,4 @@
-"""Algorithms, compressors and staleness: what is offered where, and what a space must say to offer it."""
+"""Algorithms, compressors and staleness: when a space offers them, and the declaration that it needs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from autosync.errors import SpaceError
-from autosync.layout.all_reduce import laid_out
+from autosync.layout.all_reduce import layout_of
 from autosync.space import (
     ALGORITHMS,
     GPU_ALGORITHMS,
@@ -50,11 +50,11 @@ GPUS_AND_CPUS = ClusterSpec.star(
     (Node("node0", "10.0.0.1", 16.0, gpus=2), Node("node1", "10.0.0.2", 16.0)), *(Figure(1.0, "stated"),) * 4
 )
 KNOWN = ["ring", "tree", "halving_doubling", "rabenseifner", "hierarchical", "collective"]
-"""All those that four replicas on two nodes tell apart."""
+"""All algorithms that differ for four replicas on two nodes."""
 
 
 def offered(variable: Variable, cluster: ClusterSpec, **rule: Any) -> tuple[list[str], list[Compressor | None]]:
-    """Algorithms of all-reduces and compressors on servers, in the order offered."""
+    """The offered algorithms of all-reduces, and the offered compressors on servers, in order."""
     rules = (Rule(servers=Servers("first"), all_reduce=True, **rule),)
     space = Space("s", rules, changes_statistics=True).bind(ModelSpec("one", 1, "SGD", 0, (variable,)), cluster)
     (domain,) = space.domains.each
@@ -99,7 +99,7 @@ def test_an_algorithm_that_makes_no_difference_gives_way_to_the_ring():
     assert offered(MATRIX, cases.local_cluster(2), algorithms=("tree",))[0] == ["ring"]
 
 
-def test_what_is_gathered_is_offered_without_a_choice_of_algorithm():
+def test_gathered_variables_have_no_choice_of_algorithm():
     cluster, rows = cases.star_cluster(4), Variable("v", (300, 200), "float32", 0, True, 5.0)
     assert offered(rows, cluster, algorithms=ALGORITHMS)[0] == ["ring"]
     assert offered(MATRIX, cluster, algorithms=ALGORITHMS, compressors=(TopK(0.1),))[0] == ["ring"]
@@ -157,7 +157,7 @@ def test_a_variable_that_no_compressor_fits_is_sent_as_it_is():
     ],
     ids=["lossy", "stale", "all-reduced"],
 )
-def test_what_changes_the_statistics_is_in_a_space_only_when_it_says_so(space: Space, message: str):
+def test_only_a_space_that_declares_it_may_change_the_statistics(space: Space, message: str):
     with pytest.raises(SpaceError, match=f"^{re.escape(message)}$"):
         space.bind(cases.scalar_model(), cases.local_cluster())
 
@@ -176,7 +176,7 @@ def test_the_declared_spaces_lose_nothing_but_the_one_that_says_so():
             "Rule(algorithms) is some of ring, tree, halving_doubling, rabenseifner, hierarchical, collective, "
             "blueconnect, direct, fitted",
         ),
-        ({"compressors": ()}, "Rule(compressors) needs one or more that fit any matrix, or None"),
+        ({"compressors": ()}, "Rule(compressors) needs None or a compressor that fits any matrix"),
         ({"compressors": (FACTORS,)}, "sufficient factors alone do not."),
     ],
 )
@@ -202,14 +202,14 @@ def test_samples_of_a_wide_space_use_all_of_it():
     reduced = [shard for shard in shards if isinstance(shard, AllReduce)]
     served = [shard for shard in shards if isinstance(shard, ParameterServer)]
     compressors = {None, FACTORS, CAST, TopK(0.05), PowerSGD(2)}
-    assert {shard.algorithm for shard in reduced} == {each for each in ALGORITHMS if laid_out(each).differs(cluster)}
+    assert {shard.algorithm for shard in reduced} == {name for name in ALGORITHMS if layout_of(name).differs(cluster)}
     assert {shard.compressor for shard in reduced} == compressors | {TopK(0.01, "star"), TopK(0.01, "var")}
     assert {shard.compressor for shard in served} == compressors
     assert {shard.staleness for shard in served} == {0, 1, 4}
 
 
 def whole(kernel: AllReduce | ParameterServer, others: AllReduce | ParameterServer | None = None) -> Any:
-    """The factored model with its first kernel as given, and the rest as `others`."""
+    """A strategy of the factored model: the stated shards for its first kernel, `others` for the rest."""
     space = Space(
         "s",
         (
@@ -226,7 +226,7 @@ def whole(kernel: AllReduce | ParameterServer, others: AllReduce | ParameterServ
         changes_statistics=True,
     ).bind(factored_model(), cases.star_cluster(4))
     strategy = space.sample(random.Random(0))
-    variables = [replace(each, shards=(others or AllReduce(0),), partition=None) for each in strategy.variables]
+    variables = [replace(decision, shards=(others or AllReduce(0),), partition=None) for decision in strategy.variables]
     variables[0] = replace(variables[0], shards=(kernel,))
     return space, replace(strategy, variables=tuple(variables))
 
@@ -324,11 +324,11 @@ def test_nodes_are_alike_in_a_ring_and_told_apart_by_their_place_in_a_tree():
 def test_nodes_are_alike_where_halving_groups_them_alike(cluster: ClusterSpec, first: int, algorithm: str):
     space = Space("s", (Rule(servers=Servers(), all_reduce=True, algorithms=ALGORITHMS),), 8)
     bound = space.bind(cases.mlp_model(), cluster)
-    served, *reduced = (each.name for each in bound.model.variables)
+    served, *reduced = (variable.name for variable in bound.model.variables)
     decided = [VariableStrategy(served, (ParameterServer("node1/cpu:0"),))]
-    decided += [VariableStrategy(each, (AllReduce(0, algorithm),)) for each in reduced]
-    found = bound.canonical(Strategy(bound.replicas, tuple(decided)))
-    assert found.variables[0].shards == (ParameterServer(f"node{first}/cpu:0"),)
+    decided += [VariableStrategy(name, (AllReduce(0, algorithm),)) for name in reduced]
+    canonical = bound.canonical(Strategy(bound.replicas, tuple(decided)))
+    assert canonical.variables[0].shards == (ParameterServer(f"node{first}/cpu:0"),)
 
 
 @pytest.mark.parametrize(
@@ -338,9 +338,11 @@ def test_nodes_are_alike_where_halving_groups_them_alike(cluster: ClusterSpec, f
 )
 def test_nodes_are_alike_where_relays_have_as_much_to_send(cluster: ClusterSpec, first: int):
     bound = Space("s", (Rule(servers=Servers(), all_reduce=True),), 8).bind(cases.ncf_like_model(), cluster)
-    decided = [VariableStrategy(each.name, (AllReduce(int(each.sparse)),)) for each in bound.model.variables]
-    served = next(place for place, each in enumerate(bound.model.variables) if not each.sparse)
+    decided = [
+        VariableStrategy(variable.name, (AllReduce(int(variable.sparse)),)) for variable in bound.model.variables
+    ]
+    served = next(place for place, variable in enumerate(bound.model.variables) if not variable.sparse)
     name = bound.model.variables[served].name
     decided[served] = VariableStrategy(name, (ParameterServer("node1/cpu:0"),))
-    found = bound.canonical(Strategy(bound.replicas, tuple(decided)))
-    assert found.variables[served].shards == (ParameterServer(f"node{first}/cpu:0"),)
+    canonical = bound.canonical(Strategy(bound.replicas, tuple(decided)))
+    assert canonical.variables[served].shards == (ParameterServer(f"node{first}/cpu:0"),)

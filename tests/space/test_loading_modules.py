@@ -1,4 +1,4 @@
-"""A module that declares a space or a menu, and does more than that when it is imported."""
+"""Modules that do more than declare a space or a menu when they are imported."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from search_spaces import load_menu, load_space
 @pytest.mark.parametrize(
     ("name", "source", "sentence"),
     [
-        ("quits", "import sys\nsys.exit('bye')", r"importing 'quits' ended the process with sys\.exit; keep what"),
+        ("quits", "import sys\nsys.exit('bye')", r"importing 'quits' ended the process with sys\.exit; move the"),
         (
             "sleeps",
             "import time\ntime.sleep(1000)",
-            r"importing it took over 0\.3 s; keep what takes long out of 'sleeps'",
+            r"importing it took over 0\.3 s; move slow code out of 'sleeps'",
         ),
         ("talks", "raise ValueError('x' * 20_000_000)", r"cannot be loaded: x{297}\."),
         ("silent", "raise ValueError", r"cannot be loaded: ValueError\."),

@@ -1,4 +1,4 @@
-"""Each move does what its sentence says."""
+"""Each move follows its docstring."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from autosync.space.bucket_moves import bucket_count, merge_buckets, rebucket, shift_bucket_boundary, split_bucket
-from autosync.space.buckets import buckets_of, grouped, reduced_shards, within_limits
+from autosync.space.buckets import all_reduced_shards, buckets_of, regroup, within_limits
 from autosync.space.domain import Draft, kind_of
 from autosync.space.domains import Domains
 from autosync.space.exchange_moves import (
@@ -20,11 +20,11 @@ from autosync.space.exchange_moves import (
     compress_big,
     compress_one,
 )
+from autosync.space.move_context import MoveContext
 from autosync.space.mutation import MOVES, Move
 from autosync.space.placement import server_loads, spread
 from autosync.space.server_moves import move_shard, rebalance, relieve_heaviest
-from autosync.space.staleness import settled, with_staleness
-from autosync.space.surroundings import Surroundings
+from autosync.space.staleness import settle_staleness, with_staleness
 from autosync.space.variable_moves import (
     flip_alike,
     flip_big,
@@ -50,7 +50,7 @@ RUNS = range(30)
 
 
 def all_reduced(buckets: int = 1) -> Draft:
-    """Every variable whole and all-reduced, dealt out over `buckets` groups in graph order."""
+    """Every variable whole and all-reduced, distributed over `buckets` groups in graph order."""
     count = len(DOMAINS.each)
     return [
         VariableStrategy(domain.variable.name, (AllReduce(index * buckets // count),))
@@ -59,7 +59,7 @@ def all_reduced(buckets: int = 1) -> Draft:
 
 
 def all_served(*devices: str) -> Draft:
-    """Every variable whole, on the devices in turn."""
+    """Every variable whole, on the devices in round-robin order."""
     return [
         VariableStrategy(domain.variable.name, (ParameterServer(devices[index % len(devices)]),))
         for index, domain in enumerate(DOMAINS.each)
@@ -68,12 +68,12 @@ def all_served(*devices: str) -> Draft:
 
 def changed(before: Draft, after: Draft | None) -> list[int]:
     assert after is not None
-    return [index for index, (one, other) in enumerate(zip(before, after, strict=True)) if one != other]
+    return [index for index, (old, new) in enumerate(zip(before, after, strict=True)) if old != new]
 
 
 def kinds(draft: Draft | None) -> Counter[str]:
     assert draft is not None
-    return Counter(kind_of(shard) for each in draft for shard in each.shards)
+    return Counter(kind_of(shard) for decision in draft for shard in decision.shards)
 
 
 @pytest.mark.parametrize("seed", RUNS)
@@ -113,7 +113,7 @@ def test_flipping_a_shard_leaves_a_variable_of_two_kinds(seed: int):
 
 
 def test_variables_that_come_to_servers_are_spread_over_them():
-    around = Surroundings(DOMAINS, all_reduced(), random.Random(0))
+    around = MoveContext(DOMAINS, all_reduced(), random.Random(0))
     draft = [
         VariableStrategy(domain.variable.name, (around.server(domain, domain.gradient_bytes, False),))
         for domain in DOMAINS.each
@@ -165,9 +165,9 @@ def test_cutting_the_big_ones_cuts_all_over_a_size(seed: int):
 @pytest.mark.parametrize("seed", RUNS)
 def test_local_copies_are_toggled_for_one_variable_or_all(seed: int):
     before = all_served("node1/cpu:0")
-    one = toggle_local_copy(DOMAINS, before, random.Random(seed))
+    toggled = toggle_local_copy(DOMAINS, before, random.Random(seed))
     everywhere = toggle_local_copies(DOMAINS, before, random.Random(seed))
-    assert len(changed(before, one)) == 1
+    assert len(changed(before, toggled)) == 1
     dense = [index for index, domain in enumerate(DOMAINS.each) if not domain.variable.sparse]
     assert changed(before, everywhere) == dense
     assert everywhere is not None
@@ -206,7 +206,7 @@ def test_shifting_a_boundary_keeps_the_number_of_buckets(seed: int):
 def test_new_buckets_are_contiguous_in_ready_order(seed: int):
     after = rebucket(DOMAINS, all_reduced(7), random.Random(seed))
     assert after is not None
-    groups = [shard.group for shard in reduced_shards(DOMAINS, after) if not shard.kind[1]]
+    groups = [shard.group for shard in all_reduced_shards(DOMAINS, after) if not shard.kind[1]]
     starts = [group for before, group in zip([-1, *groups], groups, strict=False) if group != before]
     assert len(starts) == len(set(starts))
 
@@ -262,7 +262,7 @@ def test_rebalancing_keeps_everything_but_devices(seed: int):
     after = rebalance(DOMAINS, before, random.Random(seed))
     assert after is not None
     assert kinds(after) == kinds(before)
-    assert [each.partition for each in after] == [each.partition for each in before]
+    assert [decision.partition for decision in after] == [decision.partition for decision in before]
 
 
 @pytest.mark.parametrize("move", MOVES, ids=lambda move: move.__name__)
@@ -282,7 +282,7 @@ def test_every_move_applies_to_many_samples(move: Move):
 
 @pytest.mark.parametrize("seed", RUNS)
 def test_changing_an_algorithm_changes_that_of_one_bucket_alone(seed: int):
-    before = grouped(all_reduced(3), buckets_of(DOMAINS, all_reduced(3)))
+    before = regroup(all_reduced(3), buckets_of(DOMAINS, all_reduced(3)))
     after = change_algorithm(DOMAINS, before, random.Random(seed))
     assert after is not None
     assert changed_groups(before, after) == [{"ring": 4}, {"ring": 3, "other": 1}], "rows are in a bucket of their own"
@@ -293,28 +293,30 @@ def test_changing_algorithms_leaves_buckets_as_they_are(seed: int):
     before = all_reduced(9)
     after = change_algorithms(DOMAINS, before, random.Random(seed))
     assert after is not None
-    assert [[shard.group for shard in each.shards] for each in after] == [
-        [shard.group for shard in each.shards] for each in grouped(before, buckets_of(DOMAINS, before))
+    assert [[shard.group for shard in decision.shards] for decision in after] == [
+        [shard.group for shard in decision.shards] for decision in regroup(before, buckets_of(DOMAINS, before))
     ]
-    assert len({shard.algorithm for each in after for shard in each.shards if isinstance(shard, AllReduce)}) <= 2
+    assert (
+        len({shard.algorithm for decision in after for shard in decision.shards if isinstance(shard, AllReduce)}) <= 2
+    )
 
 
 def changed_groups(*drafts: Draft) -> list[Counter[str]]:
-    """How many buckets of each draft are rings, and how many are not."""
-    found = []
+    """Per draft, the number of buckets that use a ring, and of all others."""
+    counts = []
     for draft in drafts:
-        buckets = {(s.group, s.algorithm) for each in draft for s in each.shards if isinstance(s, AllReduce)}
-        found.append(Counter("ring" if algorithm == "ring" else "other" for _, algorithm in buckets))
-    return found
+        buckets = {(s.group, s.algorithm) for decision in draft for s in decision.shards if isinstance(s, AllReduce)}
+        counts.append(Counter("ring" if algorithm == "ring" else "other" for _, algorithm in buckets))
+    return counts
 
 
 def plain(draft: Draft | None) -> list[object]:
     """The draft without its compressors and groups."""
     assert draft is not None
     return [
-        [(each.partition, getattr(shard, "device", "reduced"), getattr(shard, "local_copy", None))]
-        for each in draft
-        for shard in each.shards
+        [(decision.partition, getattr(shard, "device", "reduced"), getattr(shard, "local_copy", None))]
+        for decision in draft
+        for shard in decision.shards
     ]
 
 
@@ -334,7 +336,9 @@ def test_compressing_changes_nothing_but_compressors_and_the_buckets_that_follow
 def test_a_stale_draft_that_comes_to_reduce_something_is_synchronous_again():
     stale = with_staleness(all_served("node0/cpu:0"), 4)
     domains = replace(DOMAINS, staleness=(0, 2))
-    assert {shard.staleness for each in settled(domains, stale) for shard in each.shards} == {2}
+    assert {shard.staleness for decision in settle_staleness(domains, stale) for shard in decision.shards} == {2}
     index = DOMAINS.index_of["pooler/bias"]
     stale[index] = VariableStrategy("pooler/bias", (AllReduce(0),))
-    assert {getattr(shard, "staleness", 0) for each in settled(domains, stale) for shard in each.shards} == {0}
+    assert {
+        getattr(shard, "staleness", 0) for decision in settle_staleness(domains, stale) for shard in decision.shards
+    } == {0}

@@ -1,4 +1,4 @@
-"""The words of the language: what they match, and what they refuse."""
+"""The classes of the language: variables that they match, and arguments that they refuse."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from autosync.errors import SpaceError
-from autosync.space import EVERYTHING, Cut, PartBytes, PerServer, Rule, Servers, Space, Where
+from autosync.space import EVERYTHING, Cut, PartBytes, PerServer, Rule, Servers, Space, VariableFilter
 from autosync.spec import Variable
 from tests import cases
 
@@ -21,25 +21,25 @@ SPARSE = Variable("user/embedding", (64, 4), "float32", 0, sparse=True, rows_per
     ("where", "matches"),
     [
         (EVERYTHING, (True, True)),
-        (Where(sparse=True), (False, True)),
-        (Where(sparse=False), (True, False)),
-        (Where(over_bytes=1024), (False, False)),
-        (Where(over_bytes=1023), (True, True)),
-        (Where(under_bytes=1024), (False, False)),
-        (Where(under_bytes=1025), (True, True)),
-        (Where(named=("*/kernel",)), (True, False)),
-        (Where(named=("*/kernel", "user/*")), (True, True)),
-        (Where(named=("USER/*",)), (False, False)),
-        (Where(sparse=True, over_bytes=2000), (False, False)),
-        (Where(sparse=True, named=("user*",), under_bytes=2000), (False, True)),
+        (VariableFilter(sparse=True), (False, True)),
+        (VariableFilter(sparse=False), (True, False)),
+        (VariableFilter(over_bytes=1024), (False, False)),
+        (VariableFilter(over_bytes=1023), (True, True)),
+        (VariableFilter(under_bytes=1024), (False, False)),
+        (VariableFilter(under_bytes=1025), (True, True)),
+        (VariableFilter(named=("*/kernel",)), (True, False)),
+        (VariableFilter(named=("*/kernel", "user/*")), (True, True)),
+        (VariableFilter(named=("USER/*",)), (False, False)),
+        (VariableFilter(sparse=True, over_bytes=2000), (False, False)),
+        (VariableFilter(sparse=True, named=("user*",), under_bytes=2000), (False, True)),
     ],
 )
-def test_a_condition_holds_when_all_that_is_stated_holds(where: Where, matches: tuple[bool, bool]):
+def test_a_condition_holds_when_all_that_is_stated_holds(where: VariableFilter, matches: tuple[bool, bool]):
     assert (where.holds(DENSE), where.holds(SPARSE)) == matches
 
 
 CASES: list[tuple[Callable[[], Any], str]] = [
-    (lambda: Where(named="*/bias"), "Where(named=...) takes a tuple of patterns; write ('*/bias',)."),  # type: ignore[arg-type]
+    (lambda: VariableFilter(named="*/bias"), "VariableFilter(named=...) takes a tuple of patterns; write ('*/bias',)."),  # type: ignore[arg-type]
     (lambda: PerServer(0), "PerServer(times) must be at least 1, not 0."),
     (lambda: PartBytes(0), "PartBytes(limit) must be at least 1 byte, not 0."),
     (lambda: Cut(counts=()), "Cut(counts) needs one or more counts of at least 1, not ()."),
@@ -58,7 +58,7 @@ CASES: list[tuple[Callable[[], Any], str]] = [
         lambda: Servers(local_copy=()),
         "Servers(...) needs at least one device and one choice of local_copy; leave none empty.",
     ),
-    (lambda: Rule(), "A rule must offer servers=Servers(...), all_reduce=True or both; Where("),
+    (lambda: Rule(), "A rule must offer servers=Servers(...), all_reduce=True or both; VariableFilter("),
     (lambda: Space("s", ()), "Space 's' needs at least one rule; none was given."),
     (lambda: Space("s", (Rule(all_reduce=True),), 0), "Space 's': max_buckets must be at least 1, not 0."),
 ]

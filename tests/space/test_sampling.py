@@ -1,4 +1,4 @@
-"""Samples are styles, not mush: extremes, balance and cuts all turn up."""
+"""Samples have styles instead of uniform noise: extremes, balance and cuts all occur."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def samples() -> list[Strategy]:
 
 
 def reduced_share(strategy: Strategy) -> float:
-    """Share of variables with an all-reduced shard; independent fair draws would keep it between 0.3 and 0.7."""
-    reduced = [any(isinstance(shard, AllReduce) for shard in each.shards) for each in strategy.variables]
+    """Share of variables with an all-reduced shard; independent fair draws would keep the share in 0.3 to 0.7."""
+    reduced = [any(isinstance(shard, AllReduce) for shard in decision.shards) for decision in strategy.variables]
     return sum(reduced) / len(reduced)
 
 
@@ -42,7 +42,7 @@ def test_the_number_of_buckets_varies_over_magnitudes(samples):
 
 
 def test_some_samples_cut_nothing_and_some_cut_many(samples):
-    cuts = [sum(each.partition is not None for each in strategy.variables) for strategy in samples]
+    cuts = [sum(decision.partition is not None for decision in strategy.variables) for strategy in samples]
     assert sum(cut == 0 for cut in cuts) > 200
     assert sum(cut > 10 for cut in cuts) > 100
 
@@ -75,5 +75,5 @@ def test_children_do_not_shatter_their_parents_buckets(samples):
     for _ in range(200):
         first, second = rng.choice(samples), rng.choice(samples)
         child = SPACE.crossover(first, second, rng)
-        counts = [len(buckets_of(SPACE.domains, list(each.variables))) for each in (child, first, second)]
+        counts = [len(buckets_of(SPACE.domains, list(strategy.variables))) for strategy in (child, first, second)]
         assert counts[0] <= counts[1] + counts[2] + 2

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autosync.space import Cut, PerServer, Rule, SearchSpace, Servers, Space, Where
+from autosync.space import Cut, PerServer, Rule, SearchSpace, Servers, Space, VariableFilter
 from autosync.spec import AllReduce, ParameterServer, Partition, Strategy, VariableStrategy, strategy_faults
 from search_spaces import bert, cnn, default, lossy, ncf, tiny
 from tests import cases
@@ -20,9 +20,20 @@ from tests.space.wide import WIDE, factored_model
 AWKWARD = Space(
     "awkward",
     rules=(
-        Rule(Where(sparse=True), servers=Servers(("node0/cpu:0",)), cut=Cut((PerServer(1),))),
-        Rule(Where(over_bytes=100_000), servers=Servers("one_per_node", (True,)), cut=Cut((3,)), mixed_shards=True),
-        Rule(Where(over_bytes=1_000), servers=Servers(), all_reduce=True, cut=Cut((1, 2), "every"), mixed_shards=True),
+        Rule(VariableFilter(sparse=True), servers=Servers(("node0/cpu:0",)), cut=Cut((PerServer(1),))),
+        Rule(
+            VariableFilter(over_bytes=100_000),
+            servers=Servers("one_per_node", (True,)),
+            cut=Cut((3,)),
+            mixed_shards=True,
+        ),
+        Rule(
+            VariableFilter(over_bytes=1_000),
+            servers=Servers(),
+            all_reduce=True,
+            cut=Cut((1, 2), "every"),
+            mixed_shards=True,
+        ),
         Rule(all_reduce=True),
     ),
     max_buckets=3,
@@ -51,13 +62,15 @@ bound_spaces = st.sampled_from(BOUND)
 
 
 def check(space: SearchSpace, strategy: Strategy) -> None:
-    """Valid, inside, canonical, complete and in graph order."""
+    """Check that the strategy is valid, inside, canonical, complete and in graph order."""
     assert list(strategy_faults(strategy, space.model, space.cluster)) == []
     assert space.why_not(strategy) is None
     assert space.contains(strategy)
     assert space.canonical(strategy) is strategy
     assert strategy.replicas == space.replicas
-    assert [each.variable for each in strategy.variables] == [each.name for each in space.model.variables]
+    assert [decision.variable for decision in strategy.variables] == [
+        variable.name for variable in space.model.variables
+    ]
 
 
 @settings(max_examples=400)
@@ -83,10 +96,10 @@ def test_every_child_of_two_lies_inside_and_cuts_each_variable_as_a_parent_does(
     first, second = space.sample(rng), space.sample(rng)
     child = space.crossover(first, second, rng)
     check(space, child)
-    for ours, one, other in zip(child.variables, first.variables, second.variables, strict=True):
+    for ours, left, right in zip(child.variables, first.variables, second.variables, strict=True):
         kinds = [type(shard) for shard in ours.shards]
         assert (ours.partition, kinds) in [
-            (each.partition, [type(shard) for shard in each.shards]) for each in (one, other)
+            (parent.partition, [type(shard) for shard in parent.shards]) for parent in (left, right)
         ]
 
 
@@ -120,7 +133,7 @@ def test_the_same_seed_gives_the_same_strategies(space: SearchSpace, seed: int):
     def chain() -> list[str]:
         rng = random.Random(seed)
         first, second = space.sample(rng), space.sample(rng)
-        return [each.digest for each in (first, space.mutate(first, rng), space.crossover(first, second, rng))]
+        return [strategy.digest for strategy in (first, space.mutate(first, rng), space.crossover(first, second, rng))]
 
     assert chain() == chain()
 
@@ -150,8 +163,8 @@ def test_another_process_draws_the_same_strategies():
 
 def small() -> SearchSpace:
     rules = (
-        Rule(Where(named=("a",)), servers=Servers("first")),
-        Rule(Where(named=("b",)), all_reduce=True),
+        Rule(VariableFilter(named=("a",)), servers=Servers("first")),
+        Rule(VariableFilter(named=("b",)), all_reduce=True),
         Rule(servers=Servers(), all_reduce=True),
     )
     return Space("small", rules).bind(cases.scalar_model(), cases.local_cluster(2))
@@ -164,7 +177,7 @@ def strategy(a: object = None, b: object = None, c: object = None) -> Strategy:
 
 
 @pytest.mark.parametrize(
-    ("given", "reason"),
+    ("strategy", "reason"),
     [
         (strategy(), None),
         (strategy(c=ParameterServer("node0/cpu:1")), None),
@@ -196,8 +209,8 @@ def strategy(a: object = None, b: object = None, c: object = None) -> Strategy:
         ),
     ],
 )
-def test_why_a_strategy_lies_outside_is_told_in_one_sentence(given: Strategy, reason: str | None):
-    assert small().why_not(given) == reason
+def test_why_a_strategy_lies_outside_is_told_in_one_sentence(strategy: Strategy, reason: str | None):
+    assert small().why_not(strategy) == reason
 
 
 def test_a_cut_that_is_not_offered_is_answered_with_those_that_are():
@@ -226,15 +239,15 @@ def test_shards_of_two_kinds_lie_outside_where_a_rule_wants_one():
     rule = Rule(servers=Servers(), all_reduce=True, cut=Cut((1, 2)))
     space = Space("unmixed", (rule,)).bind(cases.prime_model(), cases.local_cluster(2))
     mixed = VariableStrategy("user/embedding", (ParameterServer("node0/cpu:0"), AllReduce(1)), Partition(0, 2))
-    given = Strategy(space.replicas, (mixed, *strategy_of_prime(1).variables[1:]))
-    assert space.why_not(given) == (
+    strategy = Strategy(space.replicas, (mixed, *strategy_of_prime(1).variables[1:]))
+    assert space.why_not(strategy) == (
         "Variable 'user/embedding' mixes servers and all-reduce; the space gives its shards one kind."
     )
 
 
 def test_a_bucket_of_sparse_and_dense_gradients_lies_outside():
     space = default.SPACE.bind(cases.prime_model(), cases.local_cluster(2))
-    variables = tuple(VariableStrategy(each.name, (AllReduce(4),)) for each in space.model.variables)
+    variables = tuple(VariableStrategy(variable.name, (AllReduce(4),)) for variable in space.model.variables)
     assert space.why_not(Strategy(space.replicas, variables)) == (
         "Bucket 4 mixes sparse float32 with dense float32 gradients (variable 'dense/kernel'); "
         "a bucket of the space holds one kind."

@@ -1,4 +1,4 @@
-"""Counting strategies exactly, and enumerating the few."""
+"""Exact counts of strategies, and enumeration of small spaces."""
 
 from __future__ import annotations
 
@@ -10,7 +10,19 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from autosync.errors import SpaceError
-from autosync.space import ALGORITHMS, LOSSLESS, Cast, Cut, PerServer, Rule, SearchSpace, Servers, Space, TopK, Where
+from autosync.space import (
+    ALGORITHMS,
+    LOSSLESS,
+    Cast,
+    Cut,
+    PerServer,
+    Rule,
+    SearchSpace,
+    Servers,
+    Space,
+    TopK,
+    VariableFilter,
+)
 from autosync.space.enumeration import all_drafts
 from autosync.space.size import count_strategies
 from autosync.spec import ModelSpec, Strategy, Variable
@@ -67,7 +79,7 @@ def test_small_spaces_have_the_size_one_counts_by_hand(space: SearchSpace, count
 def small_spaces(draw: st.DrawFn) -> SearchSpace:
     kinds = draw(st.lists(st.sampled_from(["float32", "float16", "sparse", "factored"]), min_size=1, max_size=3))
 
-    def rule(where: Where) -> Rule:
+    def rule(where: VariableFilter) -> Rule:
         reduced = draw(st.booleans())
         servers = Servers(draw(st.sampled_from(["all", "first"]))) if not reduced or draw(st.booleans()) else None
         counts = draw(st.sampled_from([(1,), (2,), (1, 2), (1, 3)]))
@@ -76,8 +88,8 @@ def small_spaces(draw: st.DrawFn) -> SearchSpace:
         mixed = draw(st.booleans())
         return Rule(where, servers, reduced, Cut(counts, min_shard_bytes=1), mixed, algorithms, compressors)
 
-    rules = (rule(Where(named=("v0",))), rule(Where()))
-    staleness = (0, 2) if all(each.servers and None in each.compressors for each in rules) else (0,)
+    rules = (rule(VariableFilter(named=("v0",))), rule(VariableFilter()))
+    staleness = (0, 2) if all(rule.servers and None in rule.compressors for rule in rules) else (0,)
     declared = Space("small", rules, draw(st.integers(1, 3)), staleness=staleness, changes_statistics=True)
     space = declared.bind(model_of(kinds), cases.local_cluster(draw(st.sampled_from([2, 3]))))
     assume(count_strategies(space.domains) <= 1000)
@@ -133,7 +145,7 @@ def test_two_buckets_of_each_algorithm_are_told_apart_by_it_alone():
 
 
 def test_a_sum_too_long_to_take_is_about_its_largest_term():
-    narrow = Rule(Where(named=("v0", "v1", "v2", "v3")), all_reduce=True, algorithms=ALGORITHMS)
+    narrow = Rule(VariableFilter(named=("v0", "v1", "v2", "v3")), all_reduce=True, algorithms=ALGORITHMS)
     wide = Rule(all_reduce=True, algorithms=ALGORITHMS, compressors=(None, Cast("bf16")))
     space = Space("s", (narrow, wide), 12, changes_statistics=True)
     bound = space.bind(model_of(["float32"] * 24), cases.local_cluster(4))
@@ -151,13 +163,13 @@ def test_the_effective_dimension_is_the_number_of_variables_when_all_have_as_man
 
 
 def test_variables_without_a_choice_are_no_dimension() -> None:
-    space = bind(["float32", "float32", "sparse"], 1, Rule(Where(sparse=True), servers=Servers()), REDUCED)
+    space = bind(["float32", "float32", "sparse"], 1, Rule(VariableFilter(sparse=True), servers=Servers()), REDUCED)
     assert (space.decided_variables, space.effective_dimension) == (1, pytest.approx(1.0))
     assert bind(["float32"] * 3, 1, REDUCED).effective_dimension == 0.0
 
 
 def test_uneven_choices_make_fewer_dimensions_than_variables() -> None:
     """ln 2 and ln 6 of choices: (1 + 2.585)^2 / (1 + 2.585^2) in units of ln 2."""
-    cut = Rule(Where(over_bytes=32), servers=Servers(), cut=Cut((1, 2), min_shard_bytes=1))
+    cut = Rule(VariableFilter(over_bytes=32), servers=Servers(), cut=Cut((1, 2), min_shard_bytes=1))
     space = bind(["factored", "float32"], 1, cut, Rule(servers=Servers()))
     assert space.effective_dimension == pytest.approx((1 + math.log2(6)) ** 2 / (1 + math.log2(6) ** 2))

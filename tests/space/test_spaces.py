@@ -22,7 +22,7 @@ def own_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_every_space_that_comes_with_autosync_is_loaded_under_its_own_name() -> None:
-    assert space_names() == ["bert", "cnn", "default", "lossy", "ncf", "tiny"]
+    assert space_names() == ["bert", "cnn", "ddp", "ddp_lossy", "default", "lossy", "ncf", "tiny"]
     assert [load_space(name).name for name in space_names()] == space_names()
 
 
@@ -38,7 +38,7 @@ def test_an_unknown_space_is_refused_with_the_known_ones_and_how_to_name_an_own_
     with pytest.raises(SpaceError) as refusal:
         load_space("nosuch")
     assert str(refusal.value) == (
-        "No search space is called 'nosuch'. Known: bert, cnn, default, lossy, ncf, tiny; "
+        "No search space is called 'nosuch'. Known: bert, cnn, ddp, ddp_lossy, default, lossy, ncf, tiny; "
         "your own is named as package.module:SPACE."
     )
 
@@ -57,7 +57,7 @@ def test_a_space_whose_module_is_missing_broken_or_holds_something_else_is_refus
         load_space(f"{own_module.stem}:OTHER")
 
 
-def test_a_space_file_that_raises_is_refused_with_what_it_said(own_module: Path) -> None:
+def test_a_space_file_that_raises_is_refused_with_its_message(own_module: Path) -> None:
     own_module.write_text("raise ValueError('no rules today')\n")
     with pytest.raises(SpaceError, match=r"cannot be loaded: no rules today\."):
         load_space(f"{own_module.stem}:SPACE")
@@ -70,21 +70,21 @@ def test_every_menu_that_comes_with_autosync_is_loaded_under_its_own_name_and_sy
     assert menu_names() == ["cut_offs", "fidelities", "loads", "rhythms", "systems"]
     assert [load_menu(name).name for name in menu_names()] == menu_names()
     around = Circumstances(4, Probed(1e-4, 0.1), (8.0, 4.0, 4.0, 2.0))
-    offered = {name: [each.name for each in load_menu(name).of(around)] for name in menu_names()}
+    offered = {name: [offer.name for offer in load_menu(name).of(around)] for name in menu_names()}
     assert sorted(offered.pop("systems")) == sorted(name for names in offered.values() for name in names)
     assert {"scadles", "1 worker fewer", "2 workers fewer", "0.5 x batch"} <= set(offered["loads"])
-    two = {each.name for each in load_menu("systems").of(Circumstances(2, Probed(0.0, 0.0)))}
+    two = {offer.name for offer in load_menu("systems").of(Circumstances(2, Probed(0.0, 0.0)))}
     assert not {"backup worker", "scadles", "2 workers fewer"} & two
 
 
 def test_an_own_menu_is_loaded_and_what_is_none_is_refused(own_module: Path) -> None:
     own_module.write_text(
-        "from autosync.space import Discipline, Entry, Menu, Rhythm\n"
-        "MENU = Menu('mine', 'seldom', (Entry('own', 'me', lambda around: Discipline(Rhythm(around.replicas))),))\n"
+        "from autosync.space import Discipline, Menu, MenuEntry, Rhythm\n"
+        "MENU = Menu('mine', 'seldom', (MenuEntry('own', 'me', lambda around: Discipline(Rhythm(around.replicas))),))\n"
     )
     menu = load_menu(f"{own_module.stem}:MENU")
-    assert [each.discipline for each in menu.of(Circumstances(3, Probed(0.0, 0.0)))] == [Discipline(Rhythm(3))]
-    with pytest.raises(SpaceError, match=r"Menu 'twice' offers 'own' twice; give each a name of its own\."):
+    assert [offer.discipline for offer in menu.of(Circumstances(3, Probed(0.0, 0.0)))] == [Discipline(Rhythm(3))]
+    with pytest.raises(SpaceError, match=r"Menu 'twice' offers 'own' twice; give each entry its own name\."):
         Menu("twice", "two", menu.entries * 2)
     with pytest.raises(SpaceError, match=r"No menu is called 'nosuch'\. Known: cut_offs, .*; your own is named as "):
         load_menu("nosuch")

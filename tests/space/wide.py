@@ -1,4 +1,4 @@
-"""A space of everything the language can say, and a model whose matrices have factors."""
+"""A space with every option of the language, and a model whose matrices have factors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from autosync.space import (
     Space,
     SufficientFactors,
     TopK,
-    Where,
+    VariableFilter,
 )
 from autosync.spec import ModelSpec
 from tests import cases
@@ -25,9 +25,16 @@ __all__ = ["WIDE", "factored_model"]
 WIDE = Space(
     "wide",
     rules=(
-        Rule(Where(sparse=True), Servers(), True, Cut((1, PerServer(1))), True, compressors=(None, Cast("fp16"))),
         Rule(
-            Where(over_bytes=10_000),
+            VariableFilter(sparse=True),
+            Servers(),
+            True,
+            Cut((1, PerServer(1))),
+            True,
+            compressors=(None, Cast("fp16")),
+        ),
+        Rule(
+            VariableFilter(over_bytes=10_000),
             Servers(local_copy=(False, True)),
             all_reduce=True,
             cut=Cut((1, 2, 3)),
@@ -48,9 +55,10 @@ WIDE = Space(
 
 
 def factored_model(model: ModelSpec | None = None) -> ModelSpec:
-    """`model`, or a perceptron, whose dense matrices are products of 16 rows."""
+    """`model`, or a perceptron, with dense matrices whose gradients are products of 16 rows."""
     model = model or cases.mlp_model()
     factored = tuple(
-        replace(each, factor_rows=16) if len(each.shape) == 2 and not each.sparse else each for each in model.variables
+        replace(variable, factor_rows=16) if len(variable.shape) == 2 and not variable.sparse else variable
+        for variable in model.variables
     )
     return replace(model, variables=factored)

@@ -1,4 +1,4 @@
-"""Places of records: paths stay as they are given, addresses are told from them and hold no secrets."""
+"""Places of records: paths stay unchanged, addresses are recognized and contain no secrets."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from autosync.spec.address import Address, absolute, place_of
 
 
 @pytest.mark.parametrize("text", ["data", "~/data", "../x/y", "/abs/records", "C:data", "s3", "odd:/name", "a b", "."])
-def test_what_names_no_scheme_is_a_path_as_it_stands(text: str) -> None:
+def test_a_text_without_a_scheme_is_a_path(text: str) -> None:
     assert place_of(text) == Path(text)
 
 
@@ -32,7 +32,7 @@ def test_a_file_in_an_address_keeps_its_options_and_leads_back() -> None:
 
 
 @pytest.mark.parametrize("text", ["s3://", "s3:///x", "gs://bucket/x#y", "s3://[broken"])
-def test_what_is_no_address_is_refused(text: str) -> None:
+def test_an_invalid_address_is_refused(text: str) -> None:
     with pytest.raises(SpecError, match=r"^An address of records is SCHEME://HOST/PATH"):
         place_of(text)
 

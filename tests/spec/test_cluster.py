@@ -1,4 +1,4 @@
-"""The cluster noun: what it refuses, its routes, its devices and its digest."""
+"""The cluster noun: refused values, routes, devices and digest."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_a_cluster_comes_back_from_json_as_it_was(cluster: ClusterSpec):
     assert again.digest == cluster.digest
 
 
-def test_what_was_measured_of_a_host_is_kept_in_json_and_left_out_of_the_digest():
+def test_measured_figures_of_a_host_are_in_json_but_not_in_the_digest():
     plain = cases.star_cluster()
     known = replace(plain.nodes[0], copy_gbit_per_s=Figure(90.0, "measured"), message_us=Figure(50.0, "measured"))
     cluster = replace(plain, nodes=(known, *plain.nodes[1:]))
@@ -40,7 +40,7 @@ def test_what_was_measured_of_a_host_is_kept_in_json_and_left_out_of_the_digest(
     assert cluster.digest == plain.digest
 
 
-def test_a_host_of_which_nothing_was_measured_is_written_as_ever():
+def test_a_host_without_measured_figures_has_no_such_fields_in_json():
     document = cases.star_cluster().nodes[0].to_json()
     assert sorted(document) == ["address", "cores", "gpus", "name", "workers"]
     assert Node.from_json(document).copy_gbit_per_s is None
@@ -71,8 +71,8 @@ def test_addresses_latencies_and_noise_do_not_change_the_digest():
     noisy = replace(
         cluster,
         links=tuple(
-            Link(each.source, each.target, Figure(each.gbit_per_s.value * 1.05, "measured"), Figure(9.0, "measured"))
-            for each in reversed(cluster.links)
+            Link(link.source, link.target, Figure(link.gbit_per_s.value * 1.05, "measured"), Figure(9.0, "measured"))
+            for link in reversed(cluster.links)
         ),
     )
     assert moved.digest == noisy.digest == cluster.digest
@@ -85,7 +85,7 @@ def test_rates_cores_and_workers_change_the_digest():
         cases.star_cluster(gbit_per_s=1.0, workers=2),
         cases.star_cluster(nodes=3, gbit_per_s=1.0),
     ]
-    assert len({each.digest for each in clusters}) == 4
+    assert len({cluster.digest for cluster in clusters}) == 4
 
 
 def test_replicas_run_on_gpus_where_there_are_some_and_servers_always_on_cpus():
@@ -126,7 +126,7 @@ def test_a_device_is_parsed_from_its_own_text(text: str):
 
 
 @pytest.mark.parametrize("text", ["", "cpu:0", "node0/cpu", "node0/tpu:0", "node0/cpu:x", "/cpu:0"])
-def test_what_is_no_device_is_refused(text: str):
+def test_an_invalid_device_is_refused(text: str):
     message = f"A device is named like 'node0/cpu:0' or 'node0/gpu:3', not {text!r}."
     with pytest.raises(SpecError, match=re.escape(message)):
         Device.parse(text)
@@ -178,22 +178,22 @@ def test_a_node_of_more_workers_than_can_be_reckoned_with_is_refused(workers: in
 def test_a_cluster_larger_than_can_be_reckoned_with_is_refused_at_once():
     node, big = Node("n", "", 1.0), Node("n", "", 1.0, 1100)
     link = Link("n", "n", ONE, ONE)
-    for given, sentence in (
+    for arguments, sentence in (
         (((node,) * 1025, ()), "A cluster has at most 1024 nodes, not 1025; state a smaller one."),
         (((node,), (), ("s",) * 1025), "A cluster has at most 1024 switches, not 1025; state a smaller one."),
         (((node,), (link,) * 16_385), "A cluster has at most 16384 links, not 16385; state a smaller one."),
         (((big, big), ()), "A cluster has at most 2048 workers and GPUs, not 2200; state a smaller one."),
     ):
         with pytest.raises(SpecError, match=re.escape(sentence)):
-            ClusterSpec(*given)
+            ClusterSpec(*arguments)
 
 
 def test_a_route_over_many_switches_is_not_followed():
     def chain(switches: int) -> ClusterSpec:
         names = tuple(f"s{index}" for index in range(switches))
         path = ("a", *names, "b")
-        there = [Link(one, other, ONE, ONE) for one, other in pairwise(path)]
-        back = [Link(each.target, each.source, ONE, ONE) for each in there]
+        there = [Link(source, target, ONE, ONE) for source, target in pairwise(path)]
+        back = [Link(link.target, link.source, ONE, ONE) for link in there]
         loops = [Link(name, name, ONE, ONE) for name in "ab"]
         return ClusterSpec((Node("a", "", 1.0), Node("b", "", 1.0)), (*there, *back, *loops), names)
 
@@ -215,7 +215,7 @@ def test_a_device_of_an_index_of_many_digits_is_refused(index: str):
     assert len(str(caught.value)) < 200
 
 
-def test_of_long_names_a_refusal_quotes_a_line():
+def test_a_refusal_of_long_names_quotes_one_line():
     long = "x" * 10_000_000
     for build in (
         lambda: Node(long, "", 1.0),

@@ -1,4 +1,4 @@
-"""Canonical JSON, digests and the reading of fields."""
+"""Canonical JSON, digests and reading of fields."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from autosync.errors import SpecError
 from autosync.spec import canonical_json, digest, parse_json
-from autosync.spec.codec import Noun, known_fields, optional, required
+from autosync.spec.codec import Noun, check_fields, read_optional, read_required
 
 
 def test_equal_documents_have_one_text_whatever_the_order_of_their_fields():
@@ -24,7 +24,7 @@ def test_a_digest_is_sixteen_hexadecimal_digits_and_stays_what_it_was():
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, {1, 2}, object()])
-def test_what_json_cannot_say_exactly_has_no_digest(value: object):
+def test_values_that_json_cannot_represent_have_no_digest(value: object):
     with pytest.raises(SpecError, match=r"A digest needs plain, finite JSON values: .+\. Convert the value first\."):
         digest({"value": value})
 
@@ -46,33 +46,33 @@ def test_json_that_is_not_an_object_is_refused():
 
 def test_an_unknown_field_is_named_with_the_known_ones():
     with pytest.raises(SpecError, match=re.escape("A node has the unknown field 'c'. Known fields: a, b.")):
-        known_fields({"a": 1, "c": 2}, ("a", "b"), "A node")
+        check_fields({"a": 1, "c": 2}, ("a", "b"), "A node")
 
 
-def test_what_is_no_object_has_no_fields():
+def test_a_document_that_is_not_an_object_is_refused():
     with pytest.raises(SpecError, match=re.escape("A node must be a JSON object, not [1].")):
-        known_fields([1], ("a",), "A node")  # type: ignore[arg-type]
+        check_fields([1], ("a",), "A node")  # type: ignore[arg-type]
 
 
 def test_a_missing_field_is_named_with_those_there():
     with pytest.raises(SpecError, match=re.escape("A node needs the field 'a'. It has: b, c.")):
-        required({"c": 1, "b": 2}, "a", int, "A node")
+        read_required({"c": 1, "b": 2}, "a", int, "A node")
     with pytest.raises(SpecError, match=re.escape("A node needs the field 'a'. It has: none.")):
-        required({}, "a", int, "A node")
+        read_required({}, "a", int, "A node")
 
 
 @pytest.mark.parametrize(("value", "kind"), [("1", int), (True, int), (True, float), (1.0, int), (None, str)])
 def test_a_field_of_the_wrong_type_is_refused(value: object, kind: type):
     with pytest.raises(SpecError, match=re.escape(f"A node: 'a' must be {kind.__name__}, not {value!r}.")):
-        required({"a": value}, "a", kind, "A node")
+        read_required({"a": value}, "a", kind, "A node")
 
 
 def test_an_optional_field_may_be_absent_or_null_but_not_wrong():
-    assert optional({}, "a", int, "A node") is None
-    assert optional({"a": None}, "a", int, "A node") is None
-    assert optional({"a": 3}, "a", float, "A node") == 3.0
+    assert read_optional({}, "a", int, "A node") is None
+    assert read_optional({"a": None}, "a", int, "A node") is None
+    assert read_optional({"a": 3}, "a", float, "A node") == 3.0
     with pytest.raises(SpecError, match=re.escape("A node: 'a' must be int, not 'x'.")):
-        optional({"a": "x"}, "a", int, "A node")
+        read_optional({"a": "x"}, "a", int, "A node")
 
 
 KEYS = ("name", "parts", "first", "counts", "marked", "note", "said")

@@ -1,4 +1,4 @@
-"""Strategy files written by earlier versions must still load, and mean the same."""
+"""Strategy files of earlier versions still load with the same meaning."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The interval of a median, against tables and by the odds."""
+"""The interval of a median, compared with tables and simulated coverage."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def test_the_median_interval_takes_the_tabled_order_statistics(count: int, rank:
 
 
 def test_the_median_interval_holds_the_median_as_often_as_it_says():
-    """2000 samples of 15 skewed values; the exact odds are 96.5 %, five standard deviations are 2 %."""
+    """2000 samples of 15 skewed values: the exact coverage is 96.5 %, and five standard deviations are 2 %."""
     rng = random.Random(3)
     samples = [[rng.expovariate(1.0) for _ in range(15)] for _ in range(2000)]
     hits = sum(low <= math.log(2) <= high for low, high in map(median_interval, samples))

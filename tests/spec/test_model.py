@@ -1,4 +1,4 @@
-"""The model noun: what it refuses, what it counts, and its JSON."""
+"""The model noun: refused values, counts and JSON."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from autosync.errors import SpecError
-from autosync.spec import ModelProfile, ModelSpec, Operator, Variable, canonical_json, parse_json
+from autosync.spec import ModelProfile, ModelSpec, Operator, Variable, VariableUse, canonical_json, parse_json
 from tests import cases
 
 MODELS = [
@@ -65,7 +65,20 @@ def test_any_change_of_a_model_changes_its_digest():
         replace(model, operators=()),
         cases.mlp_model((64, 256, 256, 11)),
     ]
-    assert len({each.digest for each in [model, *changed]}) == len(changed) + 1
+    assert len({changed_model.digest for changed_model in [model, *changed]}) == len(changed) + 1
+
+
+def test_rows_of_two_replicas_are_optional_and_no_part_of_the_digest():
+    known, old = cases.drawn_model(cases.ncf_like_model()), cases.ncf_like_model()
+    assert ModelSpec.from_json(known.to_json()) == known != old
+    assert known.digest == old.digest
+    assert not any("rows_of_two" in variable for variable in old.to_json()["variables"])
+
+
+@pytest.mark.parametrize(("sparse", "rows_of_two"), [(True, 4.9), (True, 10.1), (True, math.nan), (False, 5.0)])
+def test_two_replicas_touch_from_one_to_two_times_the_rows_of_one(sparse, rows_of_two):
+    with pytest.raises(SpecError, match=r"Variable 'v': two replicas touch from rows_per_step to twice as many rows"):
+        Variable("v", (40, 2), "float32", 0, sparse, 5.0 if sparse else None, None, rows_of_two)
 
 
 @pytest.mark.parametrize(
@@ -73,8 +86,14 @@ def test_any_change_of_a_model_changes_its_digest():
     [
         (("w", (2,), "int32", 0), "Variable 'w' has dtype 'int32'. Trainable: float16, bfloat16, float32, float64."),
         (("w", (2, 0), "float32", 0), "Variable 'w' has shape (2, 0); every dimension must be at least 1."),
-        (("w", (2,), "float32", 0, True), "Variable 'w': exactly the sparse variables state rows_per_step."),
-        (("w", (2,), "float32", 0, False, 1.0), "Variable 'w': exactly the sparse variables state rows_per_step."),
+        (
+            ("w", (2,), "float32", 0, True),
+            "Variable 'w': sparse variables, and only these, state rows_per_step.",
+        ),
+        (
+            ("w", (2,), "float32", 0, False, 1.0),
+            "Variable 'w': sparse variables, and only these, state rows_per_step.",
+        ),
         (("w", (), "float32", 0, True, 1.0), "Variable 'w' is a scalar and cannot have a sparse gradient."),
     ],
 )
@@ -103,7 +122,9 @@ def test_a_model_that_breaks_a_rule_is_refused(variables: tuple[Variable, ...], 
 
 
 def _profiled(model: ModelSpec, seconds: float = 0.1) -> ModelSpec:
-    return replace(model, profile=ModelProfile(seconds, 2 * seconds, {each.name: 0.5 for each in model.variables}))
+    return replace(
+        model, profile=ModelProfile(seconds, 2 * seconds, {variable.name: 0.5 for variable in model.variables})
+    )
 
 
 NONSENSE: dict[str, list[object]] = {
@@ -142,6 +163,35 @@ def test_a_profile_comes_back_from_json_and_is_no_part_of_the_digest():
     assert "profile" not in cases.mlp_model().to_json()
 
 
+def test_read_times_and_uses_come_back_from_json_and_are_absent_when_unknown():
+    plain = _profiled(cases.mlp_model())
+    assert plain.profile is not None
+    assert set(plain.profile.to_json()) == {"forward_seconds", "backward_seconds", "ready"}
+    names = [variable.name for variable in plain.variables]
+    uses = (VariableUse(names[0], 0.0, 1.0, rows=3.5), VariableUse(names[0], 0.9, 0.1))
+    profile = replace(plain.profile, read=dict.fromkeys(names, 0.25), uses=uses)
+    model = replace(plain, profile=profile)
+    again = ModelSpec.from_json(parse_json(canonical_json(model.to_json()), "The model"))
+    assert (again.profile, again.digest) == (profile, plain.digest)
+    assert profile.to_json()["uses"][1] == {"variable": names[0], "read": 0.9, "ready": 0.1}
+
+
+def test_read_times_and_uses_that_do_not_fit_are_refused():
+    profile = _profiled(cases.mlp_model()).profile
+    assert profile is not None
+    first = cases.mlp_model().variables[0].name
+    with pytest.raises(SpecError, match="'w' is read at a fraction from 0 to 1, not -1"):
+        replace(profile, read={"w": -1.0})
+    with pytest.raises(SpecError, match=f"The profile of model 'mlp' does not say when '{first}' is read"):
+        replace(cases.mlp_model(), profile=replace(profile, read={}))
+    with pytest.raises(SpecError, match="The profile of model 'mlp' has a use of 'w', which is no variable"):
+        replace(cases.mlp_model(), profile=replace(profile, uses=(VariableUse("w", 0.0, 1.0),)))
+    with pytest.raises(SpecError, match="A use of variable 'w' is at a fraction from 0 to 1, not 2"):
+        VariableUse("w", 0.0, 2.0)
+    with pytest.raises(SpecError, match="A use of variable 'w' looks up 0 or more rows, not -1"):
+        VariableUse("w", 0.0, 1.0, rows=-1.0)
+
+
 def test_a_profile_that_is_none_is_refused():
     with pytest.raises(SpecError, match=r"passes take positive seconds, not 0.0 and 1.0"):
         ModelProfile(0.0, 1.0, {})
@@ -150,6 +200,6 @@ def test_a_profile_that_is_none_is_refused():
     first = cases.mlp_model().variables[0].name
     with pytest.raises(SpecError, match=f"The profile of model 'mlp' does not say when '{first}' is ready"):
         replace(cases.mlp_model(), profile=ModelProfile(1.0, 1.0, {}))
-    more = {each.name: 0.5 for each in cases.mlp_model().variables} | {"more": 1.0}
+    more = {variable.name: 0.5 for variable in cases.mlp_model().variables} | {"more": 1.0}
     with pytest.raises(SpecError, match="The profile of model 'mlp' says when 'more' is ready, which is no variable"):
         replace(cases.mlp_model(), profile=ModelProfile(1.0, 1.0, more))

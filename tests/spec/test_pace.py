@@ -1,4 +1,4 @@
-"""The pace of a node: what it refuses, how it varies, the same everywhere, and when gradients are released."""
+"""The pace of a node: refused values, variation that is the same in every process, and releases of gradients."""
 
 from __future__ import annotations
 
@@ -47,17 +47,17 @@ def test_a_draw_follows_from_seed_step_and_device_alone_in_another_process_too()
 
 
 def test_a_log_normal_spread_has_its_sigma_and_the_median_one() -> None:
-    """4000 draws: the median of their logarithms is within 0.008, the deviation within 0.007, 99.9 % of the time."""
+    """4000 draws: with 99.9 %, the median of their logarithms is within 0.008 and their deviation within 0.007."""
     spread = Spread(0.1)
     logs = [math.log(spread.at(0, step, "node0/cpu:0")) for step in range(4000)]
     assert abs(statistics.median(logs)) < 0.008
     assert statistics.stdev(logs) == pytest.approx(0.1, abs=0.007)
-    other = [math.log(spread.at(0, step, "node1/cpu:0")) for step in range(4000)]
-    assert abs(statistics.correlation(logs, other)) < 0.06
+    second = [math.log(spread.at(0, step, "node1/cpu:0")) for step in range(4000)]
+    assert abs(statistics.correlation(logs, second)) < 0.06
 
 
 def test_slow_spells_last_their_dwell_and_are_their_share_of_steps() -> None:
-    """1000 spells, each slow with 0.2: the share is within 0.045 of it 99.9 % of the time."""
+    """1000 spells, slow with probability 0.2: with 99.9 %, the share of slow spells is within 0.045 of 0.2."""
     slow = Slow(0.2, 10, 3.0)
     factors = [slow.at(1, step, "node0") for step in range(10_000)]
     assert set(factors) == {1.0, 3.0}
@@ -66,7 +66,7 @@ def test_slow_spells_last_their_dwell_and_are_their_share_of_steps() -> None:
     assert {(later - changes[0]) % 10 for later in changes} == {0}
 
 
-def test_who_is_slow_together_is_slow_at_the_same_steps_and_others_are_not() -> None:
+def test_only_nodes_with_the_same_together_are_slow_at_the_same_steps() -> None:
     alone, rack = Slow(0.3, 5, 2.0), Slow(0.3, 5, 2.0, "left")
 
     def steps(slow: Slow, node: str) -> list[float]:
@@ -104,7 +104,7 @@ def test_a_pace_comes_back_from_json(pace: Pace) -> None:
         (lambda: Spread(trace=(1.0,) * 2001), "A pace's trace has at most 2000 factors, not 2001."),
     ],
 )
-def test_what_is_no_pace_is_refused_in_a_sentence(make: Any, told: str) -> None:
+def test_an_invalid_pace_is_refused_in_a_sentence(make: Any, told: str) -> None:
     with pytest.raises(SpecError, match=re.escape(told)):
         make()
 
@@ -118,7 +118,7 @@ def test_a_paced_cluster_is_another_cluster_and_says_so() -> None:
     real = cases.star_cluster()
     recorded, held = paced(real, Pace()), paced(real, Pace(numbers="held"))
     assert len({real.digest, recorded.digest, held.digest}) == 3
-    assert [(each.time, each.numbers) for each in (real, recorded, held)] == [
+    assert [(cluster.time, cluster.numbers) for cluster in (real, recorded, held)] == [
         ("real", "real"),
         ("paced", "recorded"),
         ("paced", "held"),
@@ -129,9 +129,9 @@ def test_a_paced_cluster_is_another_cluster_and_says_so() -> None:
 def test_all_nodes_are_paced_or_none_and_give_one_kind_of_numbers() -> None:
     real = cases.star_cluster()
     first, *others = paced(real, Pace()).nodes
-    with pytest.raises(SpecError, match="or none is; without one are node0"):
+    with pytest.raises(SpecError, match="or no node is; without a pace are node0"):
         replace(real, nodes=(replace(first, pace=None), *others))
-    with pytest.raises(SpecError, match="or none is; here both recorded and held are asked for"):
+    with pytest.raises(SpecError, match="or no node is; here both recorded and held are asked for"):
         replace(real, nodes=(replace(first, pace=Pace(numbers="held")), *others))
     with pytest.raises(SpecError, match="only passes on processors are paced; leave out gpus or pace"):
         replace(first, gpus=1)
@@ -152,12 +152,12 @@ def test_gradients_that_are_ready_nearly_together_are_released_with_the_last_of_
     assert releases(profile) == ((pytest.approx(0.752), ("a", "b")), (pytest.approx(0.7555), ("c",)), (1.0, ("d",)))
 
 
-def test_of_many_variables_each_is_released_once_late_by_a_share_of_the_pass_at_most() -> None:
+def test_many_gradients_are_each_released_once_and_late_by_a_bounded_share() -> None:
     profile = ModelProfile(0.01, 0.02, {f"v{number}": ((number * 37) % 400 + 1) / 400 for number in range(400)})
-    found = releases(profile)
-    assert len(found) <= 12
-    assert sorted(name for _, names in found for name in names) == sorted(profile.ready)
-    for time, names in found:
+    groups = releases(profile)
+    assert len(groups) <= 12
+    assert sorted(name for _, names in groups for name in names) == sorted(profile.ready)
+    for time, names in groups:
         waits = [time - (1 / 3 + 2 / 3 * profile.ready[name]) for name in names]
         assert min(waits) >= -1e-12
         assert max(waits) < 1 / 12

@@ -1,4 +1,4 @@
-"""The profile of a step on another device: what is refused, which models it fits, and that models differ by it."""
+"""The profile of a step on another device: refused values, the models that it fits, and their digests."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.cases import mlp_model
 MODEL = mlp_model()
 
 
-def document(model: ModelSpec = MODEL, **other: Any) -> dict[str, Any]:
+def document(model: ModelSpec = MODEL, **changes: Any) -> dict[str, Any]:
     """A profile of `model` whose variables are ready at equal distances, all fields stated."""
     count = len(model.variables)
     return {
@@ -29,8 +29,8 @@ def document(model: ModelSpec = MODEL, **other: Any) -> dict[str, Any]:
         "date": "2026-11-20",
         "forward_seconds": 0.004,
         "backward_seconds": 0.008,
-        "ready_seconds": {each.name: 0.008 * (each.ready_order + 1) / count for each in model.variables},
-    } | other
+        "ready_seconds": {variable.name: 0.008 * (variable.ready_order + 1) / count for variable in model.variables},
+    } | changes
 
 
 PROFILE = DeviceProfile.from_json(document())
@@ -53,11 +53,11 @@ def test_a_profile_is_read_from_its_file_and_says_when_gradients_are_ready(tmp_p
     [
         ("[]", "must be a JSON object, not list."),
         ('{"device": 1, "device": 2}', "comes twice in one object"),
-        (json.dumps(document(forward_seconds=math.nan)), "NaN is no number that JSON knows"),
-        (json.dumps({key: each for key, each in document().items() if key != "date"}), "needs the field 'date'."),
+        (json.dumps(document(forward_seconds=math.nan)), "NaN is not a number in JSON"),
+        (json.dumps({key: value for key, value in document().items() if key != "date"}), "needs the field 'date'."),
         (json.dumps(document(colour=1)), "A device profile has the unknown field 'colour'."),
         (json.dumps(document(ready_seconds={"a": "soon"})), "'a' must be float, not 'soon'."),
-        ("[" * 100, "must have at most 64 brackets in each other, but has 100."),
+        ("[" * 100, "must have at most 64 nested brackets, but has 100."),
     ],
 )
 def test_a_broken_file_is_refused_in_a_sentence(text: str, told: str, tmp_path: Path) -> None:
@@ -71,7 +71,7 @@ def test_a_broken_file_is_refused_in_a_sentence(text: str, told: str, tmp_path: 
 
 
 @pytest.mark.parametrize(
-    ("other", "told"),
+    ("changes", "told"),
     [
         ({"date": "yesterday"}, "date is a day like 2026-11-20, not 'yesterday'"),
         ({"date": "20261120"}, "date is a day like 2026-11-20, not '20261120'"),
@@ -85,9 +85,9 @@ def test_a_broken_file_is_refused_in_a_sentence(text: str, told: str, tmp_path: 
         ({"ready_seconds": {"a": math.nan}}, "Variable 'a' is ready from 0 to 0.008 seconds after the backward pass"),
     ],
 )
-def test_what_is_no_profile_is_refused(other: dict[str, Any], told: str) -> None:
+def test_an_invalid_profile_is_refused(changes: dict[str, Any], told: str) -> None:
     with pytest.raises(SpecError) as refusal:
-        DeviceProfile.from_json(document(**other))
+        DeviceProfile.from_json(document(**changes))
     assert told in str(refusal.value)
 
 
@@ -100,19 +100,19 @@ def test_a_profile_that_does_not_fit_the_model_is_refused() -> None:
         f"does not say when {first!r} is ready;": {"ready_seconds": {k: v for k, v in ready.items() if k != first}},
         "the model has no variable 'other';": {"ready_seconds": ready | {"other": 0.0}},
     }
-    for told, other in cases.items():
+    for told, changes in cases.items():
         with pytest.raises(SpecError) as refusal:
-            replace(MODEL, device_profile=DeviceProfile.from_json(document(**other)))
+            replace(MODEL, device_profile=DeviceProfile.from_json(document(**changes)))
         assert str(refusal.value).startswith(f"The profile of 'NVIDIA H100 80GB' does not fit model {MODEL.name!r}: ")
         assert told in str(refusal.value)
 
 
 def test_a_model_with_another_devices_profile_is_another_model_and_one_profiled_again_here_is_not() -> None:
-    other = replace(PROFILE, date="2026-11-21")
-    digests = {replace(MODEL, device_profile=each).digest for each in (None, PROFILE, other)}
+    later = replace(PROFILE, date="2026-11-21")
+    digests = {replace(MODEL, device_profile=profile).digest for profile in (None, PROFILE, later)}
     assert len(digests) == 3
-    own = ModelProfile(0.1, 0.2, PROFILE.as_fractions.ready)
-    assert {replace(MODEL, profile=own, device_profile=PROFILE).digest} < digests
+    measured = ModelProfile(0.1, 0.2, PROFILE.as_fractions.ready)
+    assert {replace(MODEL, profile=measured, device_profile=PROFILE).digest} < digests
 
 
 def test_a_model_says_whose_profile_it_follows() -> None:

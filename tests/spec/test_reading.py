@@ -1,4 +1,4 @@
-"""JSON from outside: within its limits read, beyond them refused in a sentence of bounded length."""
+"""JSON from outside: read within limits, and refused beyond them in a sentence of bounded length."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from autosync.errors import SpecError
-from autosync.spec import Limits, parse_json, read_json
+from autosync.spec import ReadLimits, parse_json, read_json
 
 WHAT = "The strategy file"
 DEEP = 100_000
@@ -27,7 +27,7 @@ def refusal(text: str | bytes, **options: object) -> str:
     "text", ["[" * DEEP, '{"a":' * DEEP, '{"a":' + "[" * DEEP + "]" * DEEP + "}", '[{"b":' * DEEP], ids=len
 )
 def test_deeply_nested_brackets_are_refused_before_they_are_followed(text: str):
-    assert "at most 64 brackets in each other, but has " in refusal(text)
+    assert "at most 64 nested brackets, but has " in refusal(text)
 
 
 def test_brackets_and_digits_in_a_text_do_not_count():
@@ -43,7 +43,7 @@ def test_a_text_that_never_ends_and_quotes_beyond_number_are_refused():
 
 @pytest.mark.parametrize("text", ["{},", '"":0,'])
 def test_more_values_than_memory_is_made_for_are_refused(text: str):
-    assert "at most 5 values" in refusal('{"a":[' + text * 9 + "0]}", limits=Limits(1000, values=5))
+    assert "at most 5 values" in refusal('{"a":[' + text * 9 + "0]}", limits=ReadLimits(1000, values=5))
 
 
 def test_a_number_of_ten_million_digits_is_refused():
@@ -55,8 +55,8 @@ def test_a_number_of_ten_million_digits_is_refused():
 
 
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999", "-1E+400"])
-def test_what_is_no_finite_number_is_refused_unless_it_is_asked_for(number: str):
-    assert f"{number} is no number that JSON knows" in refusal(f'{{"a": {number}}}')
+def test_numbers_that_are_not_finite_are_refused_unless_allowed(number: str):
+    assert f"{number} is not a number in JSON" in refusal(f'{{"a": {number}}}')
     assert not math.isfinite(parse_json(f'{{"a": {number}}}', WHAT, finite=False)["a"])
     assert parse_json('{"a": 1e300, "b": 1e-999}', WHAT) == {"a": 1e300, "b": 0.0}
 
@@ -66,7 +66,7 @@ def test_a_key_that_comes_twice_is_refused(text: str):
     assert refusal(text) == f"{WHAT} must be JSON, but: key 'a' comes twice in one object; keep one."
 
 
-def test_of_a_key_of_ten_megabytes_a_line_is_quoted():
+def test_a_refusal_of_a_key_of_ten_megabytes_quotes_one_line():
     key = "k" * 10_000_000
     assert "key 'kkkk" in refusal(f'{{"{key[:7_000_000]}": 1, "{key[:7_000_000]}": 2}}')
 
@@ -83,7 +83,7 @@ def test_a_file_is_not_read_further_than_its_limit(tmp_path: Path):
         stream.truncate(1 << 40)  # a terabyte of holes
     with pytest.raises(SpecError, match=r"The file must have at most 16 MiB, but has more; name another file\."):
         read_json(file, "The file")
-    assert "at most 10 bytes" in refusal('{"a": 1234567}', limits=Limits(10, 5))
+    assert "at most 10 bytes" in refusal('{"a": 1234567}', limits=ReadLimits(10, 5))
 
 
 def test_text_with_a_byte_order_mark_is_read():

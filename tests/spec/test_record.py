@@ -26,7 +26,7 @@ def record(**changes: Any) -> RuntimeRecord:
     model = cases.scalar_model()
     strategy = Strategy(
         ("node0/cpu:0", "node0/cpu:1"),
-        tuple(VariableStrategy(each.name, (AllReduce(0),)) for each in model.variables),
+        tuple(VariableStrategy(variable.name, (AllReduce(0),)) for variable in model.variables),
     )
     fields: dict[str, Any] = {
         "model": model,
@@ -51,7 +51,7 @@ def record(**changes: Any) -> RuntimeRecord:
 
 
 @pytest.mark.parametrize(
-    "given",
+    "original",
     [
         record(),
         record(outcome="failed", reason="NaN loss", step_seconds=(), final_loss=None, predicted_seconds=None),
@@ -60,8 +60,8 @@ def record(**changes: Any) -> RuntimeRecord:
     ],
     ids=["ok", "failed", "stopped", "collected"],
 )
-def test_a_record_comes_back_from_json_as_it_was(given: RuntimeRecord):
-    assert RuntimeRecord.from_json(parse_json(canonical_json(given.to_json()), "The record")) == given
+def test_a_record_comes_back_from_json_as_it_was(original: RuntimeRecord):
+    assert RuntimeRecord.from_json(parse_json(canonical_json(original.to_json()), "The record")) == original
 
 
 def test_a_record_of_no_collection_says_nothing_of_one_so_that_its_identity_is_that_of_before():
@@ -77,10 +77,10 @@ def test_only_records_with_steps_to_learn_from_are_timed():
     assert record().timed
     assert record(outcome="stopped", reason="slow").timed
     for outcome in ("failed", "timed_out", "lost"):
-        given = record(outcome=outcome, reason="why")
-        assert not given.timed
-        assert given.median_seconds is None
-        assert given.mean_seconds is None
+        failure = record(outcome=outcome, reason="why")
+        assert not failure.timed
+        assert failure.median_seconds is None
+        assert failure.mean_seconds is None
     assert not record(outcome="stopped", reason="slow", step_seconds=()).timed
 
 
@@ -151,7 +151,7 @@ def test_an_integer_in_a_protocol_stays_one_so_that_a_record_keeps_its_identity(
     assert '"time_limit_seconds":300,' in canonical_json(document)
 
 
-def test_what_a_search_timed_again_is_its_own_and_the_finals_are_not() -> None:
+def test_repeated_timings_of_a_search_belong_to_it_and_those_of_finals_do_not() -> None:
     assert record(purpose="baseline").of_search
     assert record(purpose="search").of_search
     assert record(purpose="remeasure", sequence=4).of_search

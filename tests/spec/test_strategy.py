@@ -1,4 +1,4 @@
-"""The strategy noun: what it refuses, its JSON, and what makes two strategies one."""
+"""The strategy noun: refused values, JSON, and equality of strategies."""
 
 from __future__ import annotations
 
@@ -73,16 +73,16 @@ def test_renumbering_groups_and_reordering_variables_does_not_change_the_digest(
     numbers = rng.sample(range(100), 6)
     regrouped = tuple(
         replace(
-            each,
+            decision,
             shards=tuple(
                 replace(shard, group=numbers[shard.group]) if isinstance(shard, AllReduce) else shard
-                for shard in each.shards
+                for shard in decision.shards
             ),
         )
-        for each in strategy.variables
+        for decision in strategy.variables
     )
-    other = Strategy(strategy.replicas, tuple(rng.sample(regrouped, len(regrouped))))
-    assert other.digest == strategy.digest
+    shuffled = Strategy(strategy.replicas, tuple(rng.sample(regrouped, len(regrouped))))
+    assert shuffled.digest == strategy.digest
 
 
 @given(strategies())
@@ -110,7 +110,7 @@ def test_groups_are_numbered_in_order_of_first_use():
     assert shards == (AllReduce(0), SERVER, AllReduce(1), AllReduce(0))
 
 
-def test_what_is_off_is_left_out_of_the_json():
+def test_options_that_are_off_are_left_out_of_the_json():
     assert SERVER.to_json() == {"parameter_server": "node0/cpu:0"}
     assert "partition" not in VariableStrategy("v", (SERVER,)).to_json()
 
@@ -218,7 +218,7 @@ LONG = "x" * 10_000_000
 
 
 @pytest.mark.parametrize(
-    "given",
+    "document",
     [
         {LONG: 1},
         {"format": LONG},
@@ -235,9 +235,9 @@ LONG = "x" * 10_000_000
     ],
     ids=range(12),
 )
-def test_of_ten_megabytes_a_refusal_quotes_a_line(given: dict[str, Any]):
+def test_a_refusal_of_ten_megabytes_quotes_one_line(document: dict[str, Any]):
     with pytest.raises(SpecError) as caught:
-        Strategy.from_json(given)
+        Strategy.from_json(document)
     assert len(str(caught.value)) < 300
 
 
@@ -277,7 +277,28 @@ def test_only_lossy_compressors_change_the_statistics():
 
     assert not with_compressor(None).changes_statistics
     assert not with_compressor(SufficientFactors()).changes_statistics
-    assert all(with_compressor(each).changes_statistics for each in (Cast("bf16"), TopK(0.1), PowerSGD(1)))
+    assert all(with_compressor(lossy).changes_statistics for lossy in (Cast("bf16"), TopK(0.1), PowerSGD(1)))
+
+
+def test_an_overlap_with_the_next_forward_pass_is_a_decision_and_its_absence_leaves_no_trace():
+    plain = Strategy(("node0/cpu:0",), (VariableStrategy("w", (AllReduce(0),)),))
+    overlapped = replace(plain, overlap_next_forward=True)
+    assert "overlap_next_forward" not in plain.to_json()
+    assert Strategy.from_json(overlapped.to_json()) == overlapped
+    assert overlapped.digest != plain.digest
+    assert not overlapped.changes_statistics
+
+
+def test_rows_apart_are_a_decision_on_a_variable_and_rows_together_leave_no_trace():
+    plain = Strategy(("node0/cpu:0",), (VariableStrategy("w", (AllReduce(0),)),))
+    split = replace(plain, variables=(replace(plain.variables[0], rows_apart=True),))
+    assert "rows_apart" not in plain.to_json()["variables"][0]
+    assert Strategy.from_json(split.to_json()) == split
+    assert (plain.rows_apart, split.rows_apart) == ((), ("w",))
+    assert split.digest != plain.digest
+    assert not split.changes_statistics
+    renumbered = split.variables[0].replace_synchronizers({AllReduce(0): AllReduce(3)})
+    assert renumbered == VariableStrategy("w", (AllReduce(3),), rows_apart=True)
 
 
 def test_a_discipline_is_part_of_the_strategy_and_a_plain_one_leaves_no_trace():
@@ -292,12 +313,12 @@ def test_a_discipline_is_part_of_the_strategy_and_a_plain_one_leaves_no_trace():
     of_gradients = replace(plain, discipline=Discipline(Rhythm(8, averages="gradients")))
     assert len({plain.digest, local.digest, of_gradients.digest}) == 3
     assert Strategy.from_json(plain.to_json() | {"discipline": {"rhythm": {"steps": 8}}}) == local
-    for each in (
+    for rhythm in (
         Rhythm(threshold=0.1),
         Rhythm(8, block=BlockMomentum(0.9, nesterov=True)),
         Rhythm(8, elastic=Elastic(0.1)),
     ):
-        with_it = replace(plain, discipline=Discipline(each))
+        with_it = replace(plain, discipline=Discipline(rhythm))
         assert Strategy.from_json(with_it.to_json()) == with_it
     cut_off = replace(plain, discipline=Discipline(waits=CutOff(1)))
     assert cut_off.to_json()["discipline"] == {"waits": {"first": 1, "late": "finish", "imputes": "truncated"}}
@@ -307,7 +328,7 @@ def test_a_discipline_is_part_of_the_strategy_and_a_plain_one_leaves_no_trace():
 @pytest.mark.parametrize(
     ("discipline", "message"),
     [
-        ({"rhythm": {"steps": 0}}, r"^Replicas meet in every step or more seldom, not in every 0 steps\.$"),
+        ({"rhythm": {"steps": 0}}, r"^A rhythm's steps are at least 1, not 0\.$"),
         ({"rhythm": {"averages": "gradients"}}, r"^A rhythm has one of 'steps', a 'threshold' and a 'quantile'; give"),
         (
             {"rhythm": {"steps": 2, "threshold": 0.1}},
@@ -320,7 +341,7 @@ def test_a_discipline_is_part_of_the_strategy_and_a_plain_one_leaves_no_trace():
         ),
         (
             {"rhythm": {"steps": 2, "averages": "losses"}},
-            r"^What replicas average is one of parameters, gradients, not 'losses'\.$",
+            r"^A rhythm averages one of parameters, gradients, not 'losses'\.$",
         ),
         (
             {"rhythm": {"steps": 2, "averages": "gradients", "elastic": {"pull": 0.1}}},
@@ -349,7 +370,7 @@ def test_a_discipline_is_part_of_the_strategy_and_a_plain_one_leaves_no_trace():
         ({"fidelity": {"ratios": [0.5], "steps": 0}}, r"^Each ratio is kept for 1 step or more, not for 0\.$"),
         ({"loads": {"parts": [1, 0]}}, r"^Loads have a positive number for each replica, not \[1\.0, 0\.0\]\.$"),
         ({"loads": {"parts": [1, 65]}}, r"^The largest load is at most 64 times the smallest: \[1\.0, 65\.0\]\.$"),
-        ({"waits": {"first": 1, "late": "go"}}, r"^What late replicas do is one of finish, stop, not 'go'\.$"),
+        ({"waits": {"first": 1, "late": "go"}}, r"^A cut-off's 'late' is one of finish, stop, not 'go'\.$"),
         ({"waits": {"first": 1}, "rhythm": {"steps": 2}}, r"^A discipline has one of 'rhythm' and 'waits': replicas"),
         ([], r"^A strategy: 'discipline' must be dict, not \[\]\.$"),
     ],

@@ -1,4 +1,4 @@
-"""Strategies that differ only by exchanging devices that are alike get one name."""
+"""Strategies that differ only by exchanging devices that are alike get the same canonical form."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ CLUSTERS = {
 
 
 def on(cluster: ClusterSpec, *devices: str) -> Strategy:
-    """One variable a device, `v0`, `v1`, ..., on all the cluster's replicas."""
+    """A variable per device, `v0`, `v1`, ..., with replicas on all replica devices of the cluster."""
     variables = tuple(VariableStrategy(f"v{index}", (ParameterServer(device),)) for index, device in enumerate(devices))
     return Strategy(tuple(map(str, cluster.replica_devices)), variables)
 
@@ -57,9 +57,9 @@ def random_strategy(cluster: ClusterSpec, rng: random.Random) -> Strategy:
 
 
 def automorphisms(cluster: ClusterSpec) -> list[dict[str, str]]:
-    """Every renaming of server devices, by brute force over nodes and workers, that leaves the cluster as it is."""
+    """Every renaming of server devices that leaves the cluster unchanged, by brute force over nodes and workers."""
     names = [node.name for node in cluster.nodes]
-    found = []
+    renamings = []
     for order in permutations(names):
         to = dict(zip(names, order, strict=True))
         looks = [(node.cores, node.workers, node.gpus) for node in cluster.nodes]
@@ -67,20 +67,20 @@ def automorphisms(cluster: ClusterSpec) -> list[dict[str, str]]:
         links = {(link.source, link.target): link.gbit_per_s.value for link in cluster.links}
         renamed = {(to.get(source, source), to.get(target, target)): rate for (source, target), rate in links.items()}
         if looks == renamed_looks and links == renamed:
-            found.append({f"{name}/cpu:{k}": f"{to[name]}/cpu:{k}" for name in names for k in range(2)})
-    return found
+            renamings.append({f"{name}/cpu:{k}": f"{to[name]}/cpu:{k}" for name in names for k in range(2)})
+    return renamings
 
 
 def renamed(strategy: Strategy, names: dict[str, str]) -> Strategy:
     variables = tuple(
         replace(
-            each,
+            decision,
             shards=tuple(
                 replace(shard, device=names[shard.device]) if isinstance(shard, ParameterServer) else shard
-                for shard in each.shards
+                for shard in decision.shards
             ),
         )
-        for each in strategy.variables
+        for decision in strategy.variables
     )
     return replace(strategy, variables=variables)
 

@@ -1,4 +1,4 @@
-"""YAML from outside: within its limits read, beyond them refused in a sentence of bounded length."""
+"""YAML from outside: read within limits, and refused beyond them in a sentence of bounded length."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 import pytest
 
 from autosync.errors import SpecError
-from autosync.spec import Limits
+from autosync.spec import ReadLimits
 from autosync.yaml_text import parse_yaml
 
 WHAT = "The file"
@@ -20,7 +20,7 @@ MERGED = "a: &a {x: 1}\n" + "".join(
 )
 
 
-def refusal(text: str | bytes, limits: Limits | None = None) -> str:
+def refusal(text: str | bytes, limits: ReadLimits | None = None) -> str:
     data = text.encode() if isinstance(text, str) else text
     begin = time.monotonic()
     with pytest.raises(SpecError) as caught:
@@ -33,7 +33,7 @@ def refusal(text: str | bytes, limits: Limits | None = None) -> str:
     return told
 
 
-def test_what_says_no_more_than_json_is_read():
+def test_yaml_with_the_values_of_json_is_read():
     text = b"nodes:\n- {count: 2, rate: 1.5, name: a, on: yes, none: ~, day: 2001-99-99, text: '9'}"
     node = {"count": 2, "rate": 1.5, "name": "a", True: True, "none": None, "day": "2001-99-99", "text": "9"}
     assert parse_yaml(text, WHAT) == {"nodes": [node]}
@@ -41,7 +41,7 @@ def test_what_says_no_more_than_json_is_read():
 
 @pytest.mark.parametrize("text", ["[" * 100_000, "{a: " * 100_000, "- " * 100_000, "? " * 100_000], ids=repr)
 def test_deeply_nested_values_are_refused(text: str):
-    assert "at most 64 values lie in each other" in refusal(text)
+    assert "at most 64 nested values are allowed" in refusal(text)
 
 
 @pytest.mark.parametrize("text", [LAUGHS, MERGED, "&a [*a]", "*a", f"&{'a' * 500_000} x"], ids=len)
@@ -54,9 +54,9 @@ def test_merge_keys_are_refused():
 
 
 def test_two_million_nodes_are_refused():
-    assert refusal("[" + "a," * 500_000 + "]").endswith("at most 100000 values, and here are more.")
+    assert refusal("[" + "a," * 500_000 + "]").endswith("at most 100000 values, but here are more.")
     assert "must have at most 1024 KiB" in refusal("[" + "a," * 2_000_000 + "]")
-    assert "at most 3 values" in refusal("[1, 2, 3]", Limits(100, 3))
+    assert "at most 3 values" in refusal("[1, 2, 3]", ReadLimits(100, 3))
 
 
 @pytest.mark.parametrize("text", ["a: 1\nb: 2\n'a': 3", "b: [{a: 1, a: 2}]", f"{'k' * 1000}: 1\n" * 2], ids=len)
@@ -75,7 +75,7 @@ def test_a_number_of_many_digits_is_refused(number: str):
 
 
 @pytest.mark.parametrize("number", ["0x_", "0b_"])
-def test_what_yaml_takes_for_a_number_and_python_does_not_is_refused(number: str):
+def test_a_number_of_yaml_that_python_rejects_is_refused(number: str):
     assert f"'{number}' is no number" in refusal(f"rate: {number}")
 
 
@@ -89,7 +89,7 @@ def test_tags_are_refused(text: str):
 @pytest.mark.parametrize(
     "text", [b"\xff\xfe\xff", b"a: \x00", "a: 'x", "a: 1\n---\nb: 2", "a:\t- b", "%YAML 9.9\n---\na"], ids=repr
 )
-def test_what_is_no_yaml_is_told_without_showing_it(text: str | bytes):
+def test_invalid_yaml_is_refused_without_an_excerpt(text: str | bytes):
     assert "must be YAML, but: " in refusal(text)
 
 

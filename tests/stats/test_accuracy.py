@@ -1,4 +1,4 @@
-"""Rank agreement, the best so far and medians, against worked examples."""
+"""Pairwise accuracy, the best so far and medians, compared with worked examples."""
 
 from __future__ import annotations
 
@@ -39,6 +39,6 @@ def test_the_best_so_far_passes_over_failures():
 def test_a_strategy_takes_the_median_over_its_complete_records():
     again = [replace(RECORD, step_seconds=(seconds,), started_at=seconds) for seconds in (0.4, 0.5, 0.2)]
     stopped = replace(RECORD, outcome="stopped", reason="slow", step_seconds=(0.1,))
-    other = replace(RECORD, strategy=BASELINES["parameter_server"](MODEL, CLUSTER), step_seconds=(0.3,))
-    assert strategy_medians([*again, stopped, other]) == {RECORD.strategy.digest: 0.4, other.strategy.digest: 0.3}
+    second = replace(RECORD, strategy=BASELINES["parameter_server"](MODEL, CLUSTER), step_seconds=(0.3,))
+    assert strategy_medians([*again, stopped, second]) == {RECORD.strategy.digest: 0.4, second.strategy.digest: 0.3}
     assert strategy_medians([stopped]) == {}

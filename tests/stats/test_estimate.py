@@ -7,38 +7,38 @@ import math
 import numpy as np
 import pytest
 
-from autosync.stats.estimate import Estimate, estimate_of, geometric_mean, median_of, resampled, share_of
+from autosync.stats.estimate import Estimate, estimate_of, geometric_mean, median_of, resample, share_of
 from autosync.stats.tables import in_percent
-from autosync.studies.bench.words import in_seconds, in_times, in_trials
+from studies.bench.words import in_seconds, in_times, in_trials
 
 
 def test_a_median_is_known_while_more_than_half_are() -> None:
-    found = median_of([*range(1, 14), *[math.inf] * 7])
-    assert (found.value, found.low, found.high) == (10.5, 6.0, math.inf)
+    estimate = median_of([*range(1, 14), *[math.inf] * 7])
+    assert (estimate.value, estimate.low, estimate.high) == (10.5, 6.0, math.inf)
     assert median_of([1.0] * 4 + [math.inf] * 5).value == math.inf
 
 
 def test_shares_have_wilson_s_interval() -> None:
-    found = share_of(5, 10)
-    assert (found.value, found.low, found.high) == pytest.approx((0.5, 0.2366, 0.7634), abs=1e-4)
+    estimate = share_of(5, 10)
+    assert (estimate.value, estimate.low, estimate.high) == pytest.approx((0.5, 0.2366, 0.7634), abs=1e-4)
     assert share_of(0, 10).high == pytest.approx(0.2775, abs=1e-4)
     assert math.isnan(share_of(0, 0).value)
 
 
 def test_speed_ups_have_student_s_interval_over_their_logarithms() -> None:
-    found = geometric_mean([1.0, 4.0])
+    estimate = geometric_mean([1.0, 4.0])
     margin = 12.706 * math.log(4.0) / math.sqrt(2) / math.sqrt(2)
-    assert found.value == pytest.approx(2.0)
-    assert math.log(found.high / found.value) == pytest.approx(margin, rel=1e-3)
+    assert estimate.value == pytest.approx(2.0)
+    assert math.log(estimate.high / estimate.value) == pytest.approx(margin, rel=1e-3)
     assert geometric_mean([1.5]) == Estimate(1.5, 0.0, math.inf)
 
 
 def test_resamples_of_a_constant_are_that_constant_and_of_others_they_spread() -> None:
-    """The standard deviation of a mean of 25 normal values is a fifth; 95 % of 1000 resamples lie within 0.4 or so."""
+    """The mean of 25 normal values has a standard deviation of 0.2, so 95 % of 1000 resamples lie within about 0.4."""
     values = np.random.default_rng(0).standard_normal(25)
-    found = resampled([np.full(5, 3.0), values], np.mean)
-    assert (found[:, 0] == 3.0).all()
-    estimate = estimate_of(found[:, 1])
+    resamples = resample([np.full(5, 3.0), values], np.mean)
+    assert (resamples[:, 0] == 3.0).all()
+    estimate = estimate_of(resamples[:, 1])
     assert estimate.value == pytest.approx(values.mean())
     assert 0.5 < estimate.high - estimate.low < 1.1
     assert estimate.low < estimate.value < estimate.high
@@ -46,9 +46,9 @@ def test_resamples_of_a_constant_are_that_constant_and_of_others_they_spread() -
 
 def test_an_estimate_s_interval_leaves_out_a_fortieth_of_the_resamples_at_either_end() -> None:
     resamples = np.random.default_rng(0).permutation(np.arange(1001.0))
-    found = estimate_of(np.array([400.0, *resamples]))
-    assert found.value == 400.0
-    assert (found.low, found.high) == pytest.approx((25, 975), abs=1.5)
+    estimate = estimate_of(np.array([400.0, *resamples]))
+    assert estimate.value == 400.0
+    assert (estimate.low, estimate.high) == pytest.approx((25, 975), abs=1.5)
 
 
 def test_estimates_are_written_with_their_intervals() -> None:

@@ -8,7 +8,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from autosync.stats.paired import EXACT_FROM, interval_of, log_ratios, pooled_noise, speedup_of
+from autosync.stats.paired import EXACT_FROM, interval_of, log_ratios, pool_noise, speedup_of
 
 
 def test_the_estimate_is_the_median_of_averages_of_pairs_of_rounds() -> None:
@@ -39,7 +39,7 @@ def test_three_rounds_have_students_interval_with_two_degrees_of_freedom() -> No
 
 
 def test_the_signed_rank_interval_lies_above_one_exactly_where_the_exact_test_rejects() -> None:
-    """Over all 2^10 signs of ten magnitudes, those with an interval above 1 are at most the stated share."""
+    """Over all 2^10 signs of ten magnitudes, at most the stated share has an interval above 1."""
     magnitudes = np.array([1.0, 2.0, 3.1, 4.3, 5.2, 6.4, 7.7, 8.9, 9.6, 10.8]) / 100
     assert len(magnitudes) == EXACT_FROM
     above = 0
@@ -60,17 +60,17 @@ def test_pooled_noise_is_that_of_log_ratios_whatever_drift_and_levels_are() -> N
     generator = np.random.default_rng(2)
     drift, levels = generator.standard_normal(200), np.array([[0.1], [0.2], [0.7]])
     medians = levels * np.exp(drift + 0.03 * generator.standard_normal((3, 200)))
-    assert pooled_noise(medians) == pytest.approx(0.03 * math.sqrt(2), rel=0.1)
-    pair = pooled_noise(medians[:2])
+    assert pool_noise(medians) == pytest.approx(0.03 * math.sqrt(2), rel=0.1)
+    pair = pool_noise(medians[:2])
     assert pair == pytest.approx(float((np.log(medians[0]) - np.log(medians[1])).std(ddof=1)))
-    assert pooled_noise(medians[:1]) == pooled_noise(medians[:, :1]) == 0.0
+    assert pool_noise(medians[:1]) == pool_noise(medians[:, :1]) == 0.0
 
 
 @pytest.mark.parametrize("rounds", [3, 5, 12])
 def test_the_interval_holds_the_true_speedup_about_95_times_in_100(rounds: int) -> None:
-    """600 experiments of 1.1 times, trials off by 2 %, rounds by 5 %.
+    """600 experiments with a speed-up of 1.1, errors of 2 % between trials and 5 % between rounds.
 
-    Fewer than 550 hits come up once in 5000 times if the coverage is 95 %, and 997 times in 1000 if it is 88 %.
+    The probability of fewer than 550 hits is 1 in 5000 at a coverage of 95 %, and 997 in 1000 at 88 %.
     """
     generator = np.random.default_rng(11)
     hits = 0

@@ -1,11 +1,11 @@
-"""How much records count: none that holds no time, the heaviest first, half of the weight on either side."""
+"""Weights of records: records without a time are left out, the heaviest come first, and medians halve the weight."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from autosync.stats.occasions import Timed, heaviest, weighted_median
+from autosync.stats.drift import Timed, heaviest, weighted_median
 from tests.contracts.test_simulator_contract import CLUSTER, MODEL, record
 from tests.space.samples import sampled
 
@@ -19,7 +19,7 @@ def test_records_without_a_time_or_without_weight_are_left_out() -> None:
     assert (kept.records, kept.weights.tolist()) == ([records[2]], [0.5])
 
 
-def test_of_more_records_than_are_wanted_the_heaviest_are_taken_and_equal_ones_evenly_spaced() -> None:
+def test_the_heaviest_records_are_taken_and_equal_ones_evenly_spaced() -> None:
     assert heaviest(np.ones(6), 10) == [0, 1, 2, 3, 4, 5]
     assert heaviest(np.ones(6), 3) == [0, 2, 4]
     assert heaviest(np.array([0.2, 1.0, 0.2, 1.0, 0.2, 0.2]), 4) == [0, 1, 3, 4]
@@ -29,13 +29,13 @@ def test_of_more_records_than_are_wanted_the_heaviest_are_taken_and_equal_ones_e
 
 @pytest.mark.parametrize("values", [[3.0], [3.0, 1.0], [5.0, 1.0, 3.0], [4.0, 1.0, 8.0, 2.0]])
 def test_with_equal_weights_the_weighted_median_is_the_median(values: list[float]) -> None:
-    found = weighted_median(np.array(values), np.full(len(values), 0.3))
-    assert found == pytest.approx(float(np.median(values)))
+    median = weighted_median(np.array(values), np.full(len(values), 0.3))
+    assert median == pytest.approx(float(np.median(values)))
 
 
 def test_the_heavier_a_value_the_nearer_the_weighted_median_comes_to_it() -> None:
     values = np.array([1.0, 2.0, 7.0])
-    found = [weighted_median(values, np.array([1.0, 1.0, heavy])) for heavy in (1.0, 2.0, 10.0, 1000.0)]
-    assert found[0] == 2.0
-    assert found == sorted(found)
-    assert found[-1] == pytest.approx(7.0, abs=0.1)
+    medians = [weighted_median(values, np.array([1.0, 1.0, heavy])) for heavy in (1.0, 2.0, 10.0, 1000.0)]
+    assert medians[0] == 2.0
+    assert medians == sorted(medians)
+    assert medians[-1] == pytest.approx(7.0, abs=0.1)

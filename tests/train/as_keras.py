@@ -10,7 +10,7 @@ import keras
 import numpy as np
 
 import autosync
-from autosync.engine.capture.variables import names_of
+from autosync.engine.tensorflow.capture.variables import names_of
 from autosync.spec import AllReduce, Strategy, VariableStrategy
 from tests.train.models import CLASSES, FEATURES, LOSS, REPLICAS, batches
 
@@ -19,7 +19,7 @@ __all__ = ["Case", "distributed", "fitted", "seeded", "stacked", "trains_as_kera
 
 @dataclass(frozen=True)
 class Case:
-    """A training to compare: `make` gives the same model each time, and `optimizer` a fresh optimizer."""
+    """A training to compare: `make` returns the same model each time, and `optimizer` a new optimizer."""
 
     make: Callable[[], Any]
     loss: Any = LOSS
@@ -30,20 +30,24 @@ class Case:
 
 
 def trains_as_keras(case: Case, tolerance: float = 1e-5) -> tuple[Any, Any, tuple[str, ...]]:
-    """Train both ways and compare the losses and all variables. The two models, and the notes of training."""
+    """Train both ways, compare the losses and all variables, and return the two models and the trainer's notes."""
     plain, expected = fitted(case)
     model, losses, notes = distributed(case)
     np.testing.assert_allclose(losses, expected, rtol=tolerance)
-    for mine, its in zip(model.variables, plain.variables, strict=True):
-        if "seed_generator" not in mine.path:
+    for variable, plain_variable in zip(model.variables, plain.variables, strict=True):
+        if "seed_generator" not in variable.path:
             np.testing.assert_allclose(
-                mine.numpy(), its.numpy(), rtol=tolerance, atol=tolerance, err_msg=f"{mine.path} after training"
+                variable.numpy(),
+                plain_variable.numpy(),
+                rtol=tolerance,
+                atol=tolerance,
+                err_msg=f"{variable.path} after training",
             )
     return model, plain, notes
 
 
 def fitted(case: Case) -> tuple[Any, list[float]]:
-    """A model that Keras has fitted, a step a batch, and its losses."""
+    """Return a model that Keras has fitted, with one step a batch, and its losses."""
     model = case.make()
     model.compile(case.optimizer(), case.loss)
     losses = []
@@ -54,7 +58,7 @@ def fitted(case: Case) -> tuple[Any, list[float]]:
 
 
 def distributed(case: Case) -> tuple[Any, list[float], tuple[str, ...]]:
-    """A model that autosync has trained, its losses and notes; without a strategy all gradients are all-reduced."""
+    """Return a model that autosync has trained, its losses and notes; by default all gradients are all-reduced."""
     model = case.make()
     named = case.make() if not model.built else model
     if not named.built:
@@ -69,7 +73,7 @@ def distributed(case: Case) -> tuple[Any, list[float], tuple[str, ...]]:
 
 
 def seeded(make: Any) -> Any:
-    """`make`, with the same random weights each time."""
+    """Return `make` with the same random weights each time."""
 
     def made() -> Any:
         keras.utils.set_random_seed(5)
@@ -79,5 +83,5 @@ def seeded(make: Any) -> Any:
 
 
 def stacked(*inner: Any) -> Any:
-    """A sequential model from `inner` to the logits."""
+    """Return a sequential model from `inner` to the logits."""
     return keras.Sequential([keras.Input((FEATURES,)), *inner, keras.layers.Dense(CLASSES, name="logits")])

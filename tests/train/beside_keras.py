@@ -20,7 +20,7 @@ DATA = list(batches(SIZES))
 
 
 def arrays() -> tuple[Any, Any]:
-    """All examples of `DATA` in two arrays."""
+    """Return all examples of `DATA` in two arrays."""
     return tuple(np.concatenate([batch[side] for batch in DATA]) for side in (0, 1))  # type: ignore[return-value]
 
 
@@ -39,7 +39,9 @@ def new_trainer(optimizer: Any = None, metrics: Sequence[Any] = (), loss: Any = 
 
 
 def dataset() -> Any:
-    """`DATA` for Keras, with their number: without it, Keras' optimizers count a step too many at the end of a pass."""
+    """`DATA` for Keras, with its number of batches: without that, Keras' optimizers count a step too many at the end of
+    a pass.
+    """
     signature = (tf.TensorSpec((None, 6), tf.float32), tf.TensorSpec((None,), tf.int64))
     return tf.data.Dataset.from_generator(lambda: iter(DATA), output_signature=signature).apply(
         tf.data.experimental.assert_cardinality(len(DATA))
@@ -54,8 +56,8 @@ def keras_fit(callbacks: Callable[[], Sequence[Any]], model: Any = None, **argum
 
 def assert_alike(trained: Any, plain: Any, optimizers: bool = True) -> None:
     """Both models hold the same weights, and their optimizers the same slots, to 1e-5."""
-    for one, another in zip(trained.weights, plain.weights, strict=True):
-        np.testing.assert_allclose(one.numpy(), another.numpy(), rtol=1e-5, atol=1e-6)
+    for weight, another in zip(trained.weights, plain.weights, strict=True):
+        np.testing.assert_allclose(weight.numpy(), another.numpy(), rtol=1e-5, atol=1e-6)
     if optimizers:
-        for one, another in zip(trained.optimizer.variables, plain.optimizer.variables, strict=True):
-            np.testing.assert_allclose(one.numpy(), another.numpy(), rtol=1e-5, atol=1e-6)
+        for weight, another in zip(trained.optimizer.variables, plain.optimizer.variables, strict=True):
+            np.testing.assert_allclose(weight.numpy(), another.numpy(), rtol=1e-5, atol=1e-6)

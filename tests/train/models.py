@@ -50,7 +50,7 @@ def classifier() -> Any:
 
 
 def noisy_classifier() -> Any:
-    """A classifier with batch normalization and dropout, so that every replica has state of its own."""
+    """A classifier with batch normalization and dropout, so that every replica has its own state."""
     keras.utils.set_random_seed(2)
     inputs = keras.Input((FEATURES,))
     hidden = keras.layers.Dense(7, "tanh", name="hidden")(inputs)
@@ -59,7 +59,7 @@ def noisy_classifier() -> Any:
 
 
 def tagger() -> Any:
-    """An embedding, whose gradient is sparse, and two inputs by name."""
+    """A model with an embedding, whose gradient is sparse, and two named inputs."""
     keras.utils.set_random_seed(3)
     ids, weight = keras.Input((4,), dtype="int32", name="ids"), keras.Input((1,), name="weight")
     rows = keras.layers.Embedding(WORDS, 5, name="table")(ids)
@@ -70,7 +70,7 @@ def tagger() -> Any:
 
 
 def batches(sizes: tuple[int, ...], seed: int = 0) -> Iterator[tuple[Any, Any]]:
-    """(features, labels) of these sizes."""
+    """Yield (features, labels) of these sizes."""
     generator = np.random.default_rng(seed)
     for size in sizes:
         features = generator.normal(size=(size, FEATURES)).astype("float32")
@@ -78,7 +78,7 @@ def batches(sizes: tuple[int, ...], seed: int = 0) -> Iterator[tuple[Any, Any]]:
 
 
 def words(sizes: tuple[int, ...]) -> Iterator[tuple[Any, Any]]:
-    """({ids, weight}, labels) of these sizes, words that repeat."""
+    """Yield ({ids, weight}, labels) of these sizes, with repeated words."""
     generator = np.random.default_rng(4)
     for size in sizes:
         ids = generator.integers(0, WORDS, (size, 4), dtype="int32")
@@ -88,14 +88,14 @@ def words(sizes: tuple[int, ...]) -> Iterator[tuple[Any, Any]]:
 
 def all_reduce(model: Any) -> Strategy:
     """Everything in one ring."""
-    variables = tuple(VariableStrategy(each.path, (AllReduce(0),)) for each in model.trainable_variables)
+    variables = tuple(VariableStrategy(variable.path, (AllReduce(0),)) for variable in model.trainable_variables)
     return Strategy(REPLICAS, variables)
 
 
 def compressed(model: Any) -> Strategy:
-    """Top-k with error feedback: every replica remembers what it has not sent."""
+    """Top-k with error feedback: every replica keeps the residual that it has not sent."""
     kinds = (lambda: AllReduce(0, compressor=TopK(0.3)), lambda: ParameterServer("node0/cpu:1", compressor=TopK(0.5)))
-    paths = [each.path for each in model.trainable_variables]
+    paths = [variable.path for variable in model.trainable_variables]
     variables = tuple(VariableStrategy(path, (kinds[number % 2](),)) for number, path in enumerate(paths))
     return Strategy(REPLICAS, variables)
 
@@ -106,11 +106,11 @@ def local_steps(model: Any) -> Strategy:
 
 
 def mixture(model: Any) -> Strategy:
-    """Servers, rings, and a variable cut into one shard of each kind, in turns."""
+    """Servers and rings in turn, and a variable cut into one shard of each kind."""
     kinds = (
         lambda path: VariableStrategy(path, (AllReduce(0), ParameterServer("node0/cpu:1")), Partition(0, 2)),
         lambda path: VariableStrategy(path, (ParameterServer("node0/cpu:2", local_copy=True),)),
         lambda path: VariableStrategy(path, (AllReduce(1),)),
     )
-    paths = [each.path for each in model.trainable_variables]
+    paths = [variable.path for variable in model.trainable_variables]
     return Strategy(REPLICAS, tuple(kinds[number % 3](path) for number, path in enumerate(paths)))

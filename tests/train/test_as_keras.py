@@ -33,7 +33,7 @@ def test_a_call_without_a_training_argument_runs_as_keras_runs_it() -> None:
 
 
 class Counted(layers.Layer):
-    """Counts the calls it sees in training, and those that it sees at all."""
+    """Counts the calls in training, and all calls."""
 
     def build(self, _: Any) -> None:
         self.trained = self.add_weight(shape=(), dtype="int32", trainable=False, name="trained")
@@ -48,7 +48,7 @@ class Counted(layers.Layer):
 
 
 class Block(layers.Layer):
-    """A layer of layers without a `training` argument: Keras passes the mode on to those inside."""
+    """A layer of layers without a `training` argument: Keras passes the mode on to the inner layers."""
 
     def __init__(self, inner: Any, **options: Any) -> None:
         super().__init__(**options)
@@ -73,7 +73,7 @@ def test_assignments_of_a_layer_are_made_once_a_step_and_never_before(wrapped: b
 
 
 class Averaging(layers.Layer):
-    """Keeps a moving mean of its inputs and takes it off."""
+    """Keeps a moving mean of its inputs and subtracts it."""
 
     def build(self, shape: Any) -> None:
         self.mean = self.add_weight(shape=shape[1:], initializer="zeros", trainable=False, name="average")
@@ -111,7 +111,7 @@ def test_assigning_to_a_trained_variable_is_refused() -> None:
 
 
 class Shifted(layers.Layer):
-    """Adds a weight that is not trained, and counts calls with another."""
+    """Adds a weight that is not trained, and counts calls with another weight."""
 
     def build(self, shape: Any) -> None:
         self.shift = self.add_weight(shape=shape[1:], trainable=False, name="shift")
@@ -123,13 +123,13 @@ class Shifted(layers.Layer):
 
 
 def twins(frozen: bool) -> Any:
-    """Two sub-models whose layers have equal names, one of them perhaps frozen."""
+    """Two sub-models with equal layer names, one of them perhaps frozen."""
     inputs = keras.Input((FEATURES,))
     outputs = []
     for number in range(2):
-        own = keras.Input((FEATURES,))
-        hidden = layers.Dense(4, "tanh", name="hidden")(own)
-        model = keras.Model(own, Shifted(name="shifted")(hidden), name=f"twin{number}")
+        rows = keras.Input((FEATURES,))
+        hidden = layers.Dense(4, "tanh", name="hidden")(rows)
+        model = keras.Model(rows, Shifted(name="shifted")(hidden), name=f"twin{number}")
         model.trainable = not (frozen and number)
         outputs.append(model(inputs))
     return keras.Model(inputs, layers.Dense(CLASSES, name="logits")(layers.Concatenate()(outputs)))
@@ -148,7 +148,7 @@ def test_sub_models_whose_layers_have_equal_names_keep_their_own_variables_and_s
 
 
 def test_a_loss_may_read_the_models_variables() -> None:
-    """A penalty written by hand, which reads the weights that are trained."""
+    """A hand-coded penalty that reads the trained weights."""
     models: list[Any] = []
 
     def make() -> Any:
@@ -163,7 +163,7 @@ def test_a_loss_may_read_the_models_variables() -> None:
 
 
 class Penalized(layers.Layer):
-    """Adds a loss for each example, as a vector, which Keras sums up."""
+    """Adds a loss for each example, as a vector, which Keras sums."""
 
     def call(self, inputs: Any) -> Any:
         self.add_loss(keras.ops.mean(inputs**2, axis=0))
@@ -192,7 +192,7 @@ class Summed(layers.Layer):
 
 
 class Centered(layers.Layer):
-    """Takes the batch's mean off, in inference too."""
+    """Subtracts the batch's mean, in inference too."""
 
     def call(self, inputs: Any) -> Any:
         return inputs - keras.ops.mean(inputs, axis=0)
@@ -300,12 +300,14 @@ def test_stateful_recurrent_layers_carry_their_examples_state(kind: str) -> None
     plain, expected = fitted(case(8, 1))
     model, losses, notes = distributed(case(4, 2))
     np.testing.assert_allclose(losses, expected, rtol=1e-5)
-    for mine, its in zip(model.variables, plain.variables, strict=True):
-        np.testing.assert_allclose(mine.numpy(), its.numpy(), rtol=1e-5, atol=1e-5)
+    for variable, plain_variable in zip(model.variables, plain.variables, strict=True):
+        np.testing.assert_allclose(variable.numpy(), plain_variable.numpy(), rtol=1e-5, atol=1e-5)
     assert "Each replica carries its own examples' state from step to step in" in " ".join(notes)
     alone, _, _ = trains_as_keras(case(8, 1))
-    for mine, its in zip(alone.get_layer("carried").states, plain.get_layer("carried").states, strict=True):
-        np.testing.assert_allclose(mine.numpy(), its.numpy(), rtol=1e-5, atol=1e-5)
+    for variable, plain_variable in zip(
+        alone.get_layer("carried").states, plain.get_layer("carried").states, strict=True
+    ):
+        np.testing.assert_allclose(variable.numpy(), plain_variable.numpy(), rtol=1e-5, atol=1e-5)
 
 
 def _of_words(lookup: Any, dtype: str) -> Any:
@@ -340,8 +342,8 @@ def test_layers_that_prepare_numbers_without_a_table_train_as_in_keras() -> None
         kinds = layers.Discretization([-1.0, 0.0, 1.0], name="kinds")(numbers)
         coded = layers.CategoryEncoding(4, "count", name="coded")(kinds)
         hashed = layers.Embedding(5, 3)(layers.Hashing(5, name="hashed")(kinds))
-        both = layers.Concatenate()([scaled, coded, layers.Flatten()(hashed)])
-        return keras.Model(numbers, layers.Dense(CLASSES, name="logits")(both))
+        merged = layers.Concatenate()([scaled, coded, layers.Flatten()(hashed)])
+        return keras.Model(numbers, layers.Dense(CLASSES, name="logits")(merged))
 
     def data() -> Any:
         return [(np.random.default_rng(n).normal(size=(9, 4)).astype("float32"), np.arange(9) % 3) for n in range(3)]
@@ -364,9 +366,9 @@ def test_random_numbers_of_a_global_generator_are_refused_with_the_remedy() -> N
 @pytest.mark.parametrize("name", ["trainable_weights", "trainable_variables"])
 def test_an_overridden_list_of_trained_variables_is_refused(name: str) -> None:
     def make() -> Any:
-        own = property(lambda self: getattr(super(type(self), self), name)[:1])
+        sliced = property(lambda self: getattr(super(type(self), self), name)[:1])
         inputs = keras.Input((FEATURES,))
-        return type("Own", (keras.Model,), {name: own})(inputs, layers.Dense(CLASSES)(inputs))
+        return type("Own", (keras.Model,), {name: sliced})(inputs, layers.Dense(CLASSES)(inputs))
 
     with pytest.raises(ModelError, match=rf"overrides {name}, which autosync does not call; set `trainable` of layers"):
         distributed(Case(make))

@@ -1,4 +1,4 @@
-"""What a batch may look like, and the sentence that refuses one that does not."""
+"""Valid forms of a batch, and the sentence that refuses an invalid one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,11 @@ def test_arrays_are_flat_in_tensorflows_order_and_float64_is_float32() -> None:
     assert FORM.shapes == ((2,), (3,), ())
     assert FORM.dtypes == ("int32", "float32", "int64")
     flat = FORM.flat(({"x": [[1, 2, 3]], "ids": IDS[:1].astype("int64")}, [1]))
-    assert [(each.shape, str(each.dtype)) for each in flat] == [((1, 2), "int32"), ((1, 3), "float32"), ((1,), "int64")]
+    assert [(array.shape, str(array.dtype)) for array in flat] == [
+        ((1, 2), "int32"),
+        ((1, 3), "float32"),
+        ((1,), "int64"),
+    ]
 
 
 @pytest.mark.parametrize(

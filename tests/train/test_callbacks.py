@@ -1,4 +1,4 @@
-"""Callbacks work as in `keras.Model.fit`: they read current weights, and set those that training goes on from."""
+"""Callbacks work as in `keras.Model.fit`: they read current weights, and training adopts the weights they set."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ HOOKS = (
 
 
 class Sets(keras.callbacks.Callback):
-    """Adds `added` to the first kernel and the last bias at `hook`, the second time it is called."""
+    """Adds `added` to the first kernel and the last bias at the second call of `hook`."""
 
     def __init__(self, hook: str, added: float = 0.25) -> None:
         super().__init__()
@@ -43,7 +43,7 @@ class Sets(keras.callbacks.Callback):
 
 
 def both(callbacks: Callable[[], Sequence[Any]], **arguments: Any) -> tuple[Trainer, Any]:
-    """(trainer, plain model) after two passes with the same callbacks."""
+    """Return (trainer, plain model) after two passes with the same callbacks."""
     arguments = {"epochs": 2} | arguments
     plain, _ = keras_fit(callbacks, **arguments)
     trainer = new_trainer()
@@ -251,9 +251,9 @@ def test_logs_are_those_of_keras(tmp_path: Path) -> None:
     keras_fit(lambda: [Notes(lists[0]), keras.callbacks.CSVLogger(files[0])], plain, **arguments)
     with new_trainer(metrics=["accuracy"]) as trainer:
         trainer.fit(DATA, callbacks=[Notes(lists[1]), [keras.callbacks.CSVLogger(files[1])]], **arguments)
-    for one, another in zip(*lists, strict=True):
-        assert one[:2] == another[:2]
-        np.testing.assert_allclose(sorted(one[2]), sorted(another[2]), rtol=1e-5)
+    for value, another in zip(*lists, strict=True):
+        assert value[:2] == another[:2]
+        np.testing.assert_allclose(sorted(value[2]), sorted(another[2]), rtol=1e-5)
     keras_rows, rows = (list(csv.DictReader(file.open())) for file in files)
     assert [sorted(row) for row in rows] == [sorted(row) for row in keras_rows]
 
@@ -283,7 +283,7 @@ def test_lambda_callbacks_and_a_single_callback_are_called() -> None:
             lambda model: setattr(
                 model.optimizer, "learning_rate", keras.optimizers.schedules.ExponentialDecay(0.1, 3, 0.5)
             ),
-            r"A learning rate must stay a number, or the schedule it was",
+            r"A learning rate must stay a number, or the same schedule",
         ),
     ],
 )

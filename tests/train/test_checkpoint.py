@@ -1,4 +1,4 @@
-"""A checkpoint is one file, replaced in one go, and keeps what Keras does not know."""
+"""A checkpoint is one file, replaced atomically, and keeps state that Keras does not know."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ def a_zip(file: Path) -> None:
 
 def test_extras_come_back_as_they_were(tmp_path: Path) -> None:
     write_checkpoint(tmp_path / "a.keras", a_zip, EXTRAS)
-    found = read_extras(tmp_path / "a.keras")
-    assert found is not None
-    assert (found.steps, found.strategy, found.replica_steps) == (7, "ab", (7, 7))
-    assert found.controller == {"apart": 3}
-    mine, its = (
-        [*each.replica_state[0], *each.replica_state[1], *each.synchronizer_state, *each.own]
-        for each in (EXTRAS, found)
+    extras = read_extras(tmp_path / "a.keras")
+    assert extras is not None
+    assert (extras.steps, extras.strategy, extras.replica_steps) == (7, "ab", (7, 7))
+    assert extras.controller == {"apart": 3}
+    written, read = (
+        [*state.replica_state[0], *state.replica_state[1], *state.synchronizer_state, *state.own]
+        for state in (EXTRAS, extras)
     )
-    for one, other in zip(mine, its, strict=True):
-        assert (one.dtype, one.shape, one.tobytes()) == (other.dtype, other.shape, other.tobytes())
+    for expected, array in zip(written, read, strict=True):
+        assert (array.dtype, array.shape, array.tobytes()) == (expected.dtype, expected.shape, expected.tobytes())
 
 
 def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
@@ -53,10 +53,10 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path: Path)
 
     with pytest.raises(TrainingError, match=r"a\.keras cannot be written: No space left on device; free the disk\."):
         write_checkpoint(tmp_path / "a.keras", fails, dataclasses.replace(EXTRAS, steps=8))
-    found = read_extras(tmp_path / "a.keras")
-    assert found is not None
-    assert found.steps == 7
-    assert [each.name for each in tmp_path.iterdir()] == ["a.keras"]
+    extras = read_extras(tmp_path / "a.keras")
+    assert extras is not None
+    assert extras.steps == 7
+    assert [path.name for path in tmp_path.iterdir()] == ["a.keras"]
 
 
 def test_a_file_of_keras_alone_has_no_extras(tmp_path: Path) -> None:
@@ -64,7 +64,7 @@ def test_a_file_of_keras_alone_has_no_extras(tmp_path: Path) -> None:
     assert read_extras(tmp_path / "a.keras") is None
 
 
-def test_what_is_no_checkpoint_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_is_no_checkpoint_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.keras").write_text("text")
     with pytest.raises(TrainingError, match=r"a\.keras' must be a \.keras file, but: File is not a zip file\."):
         read_extras(tmp_path / "a.keras")
@@ -77,7 +77,7 @@ def test_what_is_no_checkpoint_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("[" * 100_000, "at most 64 brackets in each other"),
+        ("[" * 100_000, "at most 64 nested brackets"),
         ('{"format": 1, "format": 2}', "key 'format' comes twice"),
         ('{"steps": ' + "9" * 10_000_000 + "}", "at most 64 digits"),
         ("{}", "must be a .keras file, but: 'format'"),
@@ -109,8 +109,8 @@ def test_members_whose_names_lead_out_of_the_archive_make_no_file(tmp_path: Path
     with zipfile.ZipFile(file, "a") as archive:
         for name in ("../../outside", "/tmp/autosync-outside", "assets/../../outside", "autosync/../../outside"):
             archive.writestr(name, "evil")
-    found = read_extras(file)
-    assert found is not None
-    assert found.steps == EXTRAS.steps
+    extras = read_extras(file)
+    assert extras is not None
+    assert extras.steps == EXTRAS.steps
     assert [path.name for path in tmp_path.rglob("*")] == ["in", "a.keras"]
     assert not Path("/tmp/autosync-outside").exists()

@@ -1,4 +1,4 @@
-"""Training under a discipline on paced nodes: real gradients, held until their time, and a run that can be resumed."""
+"""Training under a discipline on paced nodes: gradients are real and delayed, and a run can be resumed."""
 
 from __future__ import annotations
 
@@ -32,43 +32,44 @@ DISCIPLINES = {
 
 def trainer(discipline: Discipline, cluster: Any = PACED) -> Trainer:
     model = classifier()
-    replicas = tuple(str(each) for each in cluster.replica_devices)
+    replicas = tuple(str(device) for device in cluster.replica_devices)
     strategy = replace(all_reduce(model), replicas=replicas, discipline=discipline)
     return autosync.distribute(model, LOSS, keras.optimizers.Adam(0.01), strategy, cluster, backend="local")
 
 
 def weights(made: Trainer) -> list[bytes]:
     made.update_model()
-    return [each.numpy().tobytes() for each in made.model.variables]
+    return [variable.numpy().tobytes() for variable in made.model.variables]
 
 
 @pytest.mark.quick("first two*", "meeting seldom")
 @pytest.mark.parametrize("name", DISCIPLINES)
 def test_a_resumed_run_on_paced_nodes_is_the_uninterrupted_one_to_the_bit(name: str, tmp_path: Path) -> None:
-    given = list(batches((12, 12, 7, 12, 12, 2, 12, 12)))
+    data = list(batches((12, 12, 7, 12, 12, 2, 12, 12)))
     with trainer(DISCIPLINES[name]) as whole, trainer(DISCIPLINES[name]) as first:
-        losses = [whole.step(each) for each in given]
-        assert [first.step(each) for each in given[:4]] == losses[:4]
+        losses = [whole.step(batch) for batch in data]
+        assert [first.step(batch) for batch in data[:4]] == losses[:4]
         first.save(tmp_path / "half.keras")
         with trainer(DISCIPLINES[name]) as second:
             second.restore(tmp_path / "half.keras")
-            assert [second.step(each) for each in given[4:]] == losses[4:]
+            assert [second.step(batch) for batch in data[4:]] == losses[4:]
             assert weights(second) == weights(whole)
     assert np.isfinite(losses).all()
 
 
 def test_paced_passes_change_no_number_where_all_are_waited_for() -> None:
-    given = list(batches((12, 7, 12)))
+    data = list(batches((12, 7, 12)))
     with trainer(Discipline(waits=CutOff(3))) as paced, trainer(Discipline(), local_cluster(3)) as plain:
-        assert [paced.step(each) for each in given] == [plain.step(each) for each in given]
+        assert [paced.step(batch) for batch in data] == [plain.step(batch) for batch in data]
         assert weights(paced) == weights(plain)
-        assert [any("Passes are paced" in note for note in each.notes) for each in (paced, plain)] == [True, False]
+        notes = [any("Passes are paced" in note for note in trained.notes) for trained in (paced, plain)]
+        assert notes == [True, False]
 
 
 def test_the_late_can_be_stopped_on_paced_nodes_only() -> None:
     with (
         trainer(Discipline(waits=CutOff(2, "stop")), local_cluster(3)) as made,
-        pytest.raises(SpecError, match="A pass cannot be stopped on its way but on paced nodes"),
+        pytest.raises(SpecError, match="Only passes on paced nodes can be stopped"),
     ):
         made.step(next(batches((12,))))
 
@@ -76,19 +77,19 @@ def test_the_late_can_be_stopped_on_paced_nodes_only() -> None:
 @pytest.mark.quick("seldom")
 @pytest.mark.parametrize("discipline", [Discipline(), Discipline(Rhythm(3))], ids=["plain", "seldom"])
 def test_another_number_of_workers_goes_on_from_what_was_saved(discipline: Discipline, tmp_path: Path) -> None:
-    given = list(batches((12, 12, 12, 12)))
+    data = list(batches((12, 12, 12, 12)))
     with trainer(discipline, local_cluster(3)) as three, trainer(discipline, local_cluster(2)) as two:
-        for each in given[:2]:
-            three.step(each)
+        for batch in data[:2]:
+            three.step(batch)
         three.save(tmp_path / "three.keras")
         two.restore(tmp_path / "three.keras")
-        two.step(given[2])
+        two.step(data[2])
         assert two.steps == 3
         two.save(tmp_path / "two.keras")
-    with trainer(Discipline(), local_cluster(1)) as one:
-        one.restore(tmp_path / "three.keras")
-        one.step(given[2])
-        one.update_model()
-        if not discipline.rhythm:  # apart, two replicas have taken two steps of their own
-            for mine, its in zip(one.model.variables, two.model.variables, strict=True):
-                np.testing.assert_allclose(mine.numpy(), its.numpy(), rtol=0, atol=1e-5)
+    with trainer(Discipline(), local_cluster(1)) as single:
+        single.restore(tmp_path / "three.keras")
+        single.step(data[2])
+        single.update_model()
+        if not discipline.rhythm:  # two replicas have taken two local steps
+            for variable, expected in zip(single.model.variables, two.model.variables, strict=True):
+                np.testing.assert_allclose(variable.numpy(), expected.numpy(), rtol=0, atol=1e-5)

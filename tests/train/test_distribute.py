@@ -1,4 +1,4 @@
-"""What `distribute` refuses, in one sentence, before or at the first step."""
+"""`distribute` refuses invalid arguments in one sentence, before or at the first step."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def local(model: Any) -> Trainer:
 
 
 def refused(**changed: Any) -> str:
-    """The sentence with which `distribute` refuses these parts."""
+    """Return the sentence with which `distribute` refuses these arguments."""
     model = classifier()
     parts: dict[str, Any] = {
         "model": model,
@@ -73,8 +73,8 @@ def test_a_loss_that_is_no_mean_over_examples_is_refused() -> None:
 
 
 def pairs(batch_size: int | None) -> Any:
-    """Scores of each example's left side with the right side of all in its batch."""
-    left, right = (keras.Input((4,), batch_size, name=each) for each in ("left", "right"))
+    """Scores of each example's left side with the right side of every example of the batch."""
+    left, right = (keras.Input((4,), batch_size, name=name) for name in ("left", "right"))
     turned = keras.ops.transpose(keras.layers.Dense(3, name="right_tower")(right))
     return keras.Model([left, right], keras.layers.Dense(3, name="left_tower")(left) @ turned, name="pairs")
 
@@ -95,7 +95,7 @@ def test_outputs_that_depend_on_which_others_are_in_the_batch_are_refused() -> N
 def test_with_a_batch_size_every_replica_compares_its_own_examples() -> None:
     model = pairs(4)
     inputs, targets = of_pairs(12)
-    expected = np.mean([float(LOSS(np.arange(4), model([each[i : i + 4] for each in inputs]))) for i in (0, 4, 8)])
+    expected = np.mean([float(LOSS(np.arange(4), model([input_[i : i + 4] for input_ in inputs]))) for i in (0, 4, 8)])
     with autosync.distribute(
         model, LOSS, keras.optimizers.SGD(0.1), all_reduce(model), example=of_pairs(4), backend="local"
     ) as trainer:
@@ -110,8 +110,10 @@ def test_a_loss_that_fails_on_a_part_of_a_batch_is_refused() -> None:
 
 
 def test_a_strategy_for_another_model_is_refused() -> None:
-    other = keras.Sequential([keras.Input((2,)), keras.layers.Dense(2, name="other")])
-    assert "A strategy is found for one model, and this one is another's" in refused(strategy=all_reduce(other))
+    another = keras.Sequential([keras.Input((2,)), keras.layers.Dense(2, name="other")])
+    assert "A strategy belongs to one model, and this strategy is another model's" in refused(
+        strategy=all_reduce(another)
+    )
 
 
 def test_sufficient_factors_need_a_batch_size() -> None:
@@ -119,7 +121,10 @@ def test_sufficient_factors_need_a_batch_size() -> None:
     shard = AllReduce(0, compressor=SufficientFactors())
     first = VariableStrategy(whole.variables[0].variable, (shard,))
     sentence = refused(strategy=replace(whole, variables=(first, *whole.variables[1:])))
-    assert "Sufficient factors, as for hidden/kernel, have rows by the batch, whose size must be known;" in sentence
+    assert (
+        "Sufficient factors, as for hidden/kernel, have one row an example, so the batch size must be known;"
+        in sentence
+    )
 
 
 def test_an_optimizer_that_was_built_for_another_model_is_refused() -> None:
@@ -154,13 +159,13 @@ def test_a_checkpoint_of_another_model_is_refused(tmp_path: Any) -> None:
     keras.Sequential([keras.Input((2,)), keras.layers.Dense(2)]).save(tmp_path / "other.keras")
     trainer = local(classifier())
     trainer.prepare(EXAMPLE)
-    with pytest.raises(ModelError, match=r"other\.keras' must be a \.keras file of this very model with its optimizer"):
+    with pytest.raises(ModelError, match=r"other\.keras' must be a \.keras file of this model with its optimizer"):
         trainer.restore(tmp_path / "other.keras")
 
 
 @pytest.mark.parametrize("way_out", ["external data", "external link", "virtual data"])
 def test_a_checkpoint_whose_arrays_are_in_other_files_is_refused(tmp_path: Any, way_out: str) -> None:
-    """HDF5 can name any file of this machine, whose bytes would become weights."""
+    """HDF5 can refer to any file of this machine, whose bytes would become weights."""
     elsewhere, weights, file = tmp_path / "elsewhere.h5", tmp_path / "weights.h5", tmp_path / "a.keras"
     trainer = local(classifier())
     trainer.prepare(EXAMPLE)
@@ -169,12 +174,12 @@ def test_a_checkpoint_whose_arrays_are_in_other_files_is_refused(tmp_path: Any, 
     with zipfile.ZipFile(file) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
     weights.write_bytes(members["model.weights.h5"])
-    with h5py.File(weights, "a") as h5, h5py.File(elsewhere, "w") as other:
+    with h5py.File(weights, "a") as h5, h5py.File(elsewhere, "w") as external:
         names: list[str] = []
         h5.visit(names.append)
         name = next(name for name in names if name.startswith("layers/") and name.endswith("/vars/0"))
         shape = h5[name].shape
-        other["x"] = np.ones(shape, "float32")
+        external["x"] = np.ones(shape, "float32")
         del h5[name]
         if way_out == "external data":
             h5.create_dataset(name, shape, "float32", external=[(str(elsewhere), 0, 4 * math.prod(shape))])
@@ -187,7 +192,7 @@ def test_a_checkpoint_whose_arrays_are_in_other_files_is_refused(tmp_path: Any, 
     with zipfile.ZipFile(file, "w") as archive:
         for member, content in (members | {"model.weights.h5": weights.read_bytes()}).items():
             archive.writestr(member, content)
-    with pytest.raises(ModelError, match=r"a\.keras' must be a \.keras file of this very model"):
+    with pytest.raises(ModelError, match=r"a\.keras' must be a \.keras file of this model"):
         trainer.restore(file)
     assert not any((weight == 1).all() for weight in trainer.model.get_weights())
 

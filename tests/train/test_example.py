@@ -1,4 +1,4 @@
-"""The example for users runs, and shows what it says: three strategies, one loss curve, one accuracy."""
+"""The example for users runs and shows its claims: three strategies, one loss curve, one accuracy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `fit` trains on, and what callbacks see and may do."""
+"""The data that `fit` accepts, and the effects of callbacks."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def new_trainer() -> Trainer:
 
 @pytest.fixture(scope="module")
 def trainer() -> Iterator[Trainer]:
-    """One trainer for all tests, none of which asks what weights it starts from."""
+    """One trainer for all tests; no test depends on its initial weights."""
     with new_trainer() as made:
         made.prepare(next(batches((4,))))
         yield made
@@ -80,7 +80,7 @@ def test_a_shard_without_a_batch_is_named() -> None:
 
 
 class Noted(keras.callbacks.Callback):
-    """Writes down what it is told."""
+    """Records its calls."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -136,7 +136,7 @@ def test_checkpoints_are_written_along_the_way_and_the_newest_kept(trainer: Trai
     begin = trainer.steps
     kept = Checkpoints(tmp_path, every=1)
     trainer.fit(list(batches(SIZES)), callbacks=[kept])
-    assert [each.name for each in kept.files()] == [f"step-{begin + done:08d}.keras" for done in (2, 3)]
+    assert [file.name for file in kept.files()] == [f"step-{begin + done:08d}.keras" for done in (2, 3)]
 
 
 @pytest.mark.parametrize(

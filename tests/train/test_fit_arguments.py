@@ -15,7 +15,7 @@ from tests.train.beside_keras import DATA, arrays, assert_alike, dataset, new_tr
 
 
 def beside_keras(**arguments: Any) -> tuple[Any, Any]:
-    """Histories of `keras.Model.fit` and `Trainer.fit` on arrays, whose models are compared."""
+    """Return the histories of `keras.Model.fit` and `Trainer.fit` on arrays, and compare their models."""
     x, y = arrays()
     arguments = {"batch_size": 11, "shuffle": False} | arguments
     plain = plain_model(metrics=["accuracy"])
@@ -76,9 +76,9 @@ def test_validation_on_a_list_of_batches_and_with_a_loss_of_ones_own() -> None:
 
     with new_trainer() as trainer, new_trainer(loss=loss) as by_function:
         expected = trainer.fit(DATA, epochs=2, validation_data=DATA).history
-        found = by_function.fit(DATA, epochs=2, validation_data=DATA).history
-    assert sorted(found) == ["loss", "val_loss"]
-    for name, values in found.items():
+        logs = by_function.fit(DATA, epochs=2, validation_data=DATA).history
+    assert sorted(logs) == ["loss", "val_loss"]
+    for name, values in logs.items():
         np.testing.assert_allclose(values, expected[name], rtol=1e-5)
 
 

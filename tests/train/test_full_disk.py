@@ -1,4 +1,4 @@
-"""Training on a disk that fills up ends with a sentence, and the last checkpoint stays."""
+"""Training on a full disk ends with a sentence, and the last checkpoint stays."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ pytestmark = pytest.mark.skipif(not can_mount(), reason="This user may mount no 
 
 
 def trained(folder: Path, size: str, *arguments: str) -> tuple[int, str, str]:
-    """Exit status, output and complaint of a training on a disk of `size`; its run is copied to `folder`/run."""
+    """Return exit status, output and error of a training on a disk of `size`; its run is copied to `folder`/run."""
     (folder / "disk").mkdir()
     (folder / "strategy.json").write_text(json.dumps(STRATEGY))
     command = [sys.executable, "-m", "autosync", "train", "--model", "mlp", "--strategy", "../strategy.json"]

@@ -1,4 +1,4 @@
-"""A strategy is taken from where it is named, and refused in one sentence where it does not fit."""
+"""A strategy is read from the user's argument, and refused in one sentence if it does not fit."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import pytest
 
 from autosync.errors import SpecError, TrainingError
 from autosync.spec import AllReduce, ParameterServer, Strategy, VariableStrategy
-from autosync.train.given_strategy import check_devices, read_strategy, renamed_for, workers_named
+from autosync.train.given_strategy import check_devices, read_strategy, rename_for, workers_named
 from tests.cases import gpu_cluster, local_cluster
 
 
 def strategy(*names: str, server: str = "node0/cpu:1") -> Strategy:
-    decided = [VariableStrategy(each, (AllReduce(0),)) for each in names[:-1]]
+    decided = [VariableStrategy(name, (AllReduce(0),)) for name in names[:-1]]
     return Strategy(("node0/cpu:0",), (*decided, VariableStrategy(names[-1], (ParameterServer(server),))))
 
 
@@ -48,25 +48,26 @@ def test_a_gpu_replica_is_a_device_too() -> None:
 
 
 def test_numbers_and_model_names_that_keras_adds_are_passed_over() -> None:
-    found = renamed_for(strategy("net/dense/kernel", "net/dense_1/kernel"), ["dense_4/kernel", "dense_5/kernel"])
-    assert [each.variable for each in found.variables] == ["dense_4/kernel", "dense_5/kernel"]
-    assert found.variables[1].shards == (ParameterServer("node0/cpu:1"),)
+    renamed = rename_for(strategy("net/dense/kernel", "net/dense_1/kernel"), ["dense_4/kernel", "dense_5/kernel"])
+    assert [variable.variable for variable in renamed.variables] == ["dense_4/kernel", "dense_5/kernel"]
+    assert renamed.variables[1].shards == (ParameterServer("node0/cpu:1"),)
 
 
 def test_a_strategy_of_these_very_variables_stays_as_it_is() -> None:
     whole = strategy("dense_1/kernel", "dense/kernel")
-    assert renamed_for(whole, ["dense/kernel", "dense_1/kernel"]) is whole
+    assert rename_for(whole, ["dense/kernel", "dense_1/kernel"]) is whole
 
 
 def test_another_models_strategy_is_refused_with_what_differs() -> None:
     with pytest.raises(TrainingError) as refused:
-        renamed_for(strategy("a", "b", "c", "d", "e"), ["a", "f"])
+        rename_for(strategy("a", "b", "c", "d", "e"), ["a", "f"])
     assert str(refused.value) == (
-        "A strategy is found for one model, and this one is another's: it decides b, c, d and 1 more, which this model "
-        "does not train, and this model trains f, which it does not decide. Find one with autosync tune."
+        "A strategy belongs to one model, and this strategy is another model's: it decides b, c, d and 1 more, which "
+        "this model does not train, and this model trains f, which it does not decide. Find a strategy for this model "
+        "with autosync tune."
     )
 
 
 def test_a_variable_without_a_path_to_the_loss_is_told_apart() -> None:
     with pytest.raises(TrainingError, match="it decides b, which this model does not train; some of these have no pa"):
-        renamed_for(strategy("a", "b"), ["a"], untrained=["b"])
+        rename_for(strategy("a", "b"), ["a"], untrained=["b"])

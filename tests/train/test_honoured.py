@@ -1,4 +1,4 @@
-"""The table of what `compile` and `Model.fit` honour names tests that exist."""
+"""The table of honoured arguments of `compile` and `Model.fit` names tests that exist."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def rows() -> list[list[str]]:
-    """The cells of the table's rows."""
+    """Return the cells of the table's rows."""
     page = (ROOT / "docs" / "own-model.md").read_text()
     section = page.split("\n## What `compile` and `Model.fit` honour\n")[1].split("\n## ")[0]
     lines = [line for line in section.splitlines() if line.startswith("|")]

@@ -1,4 +1,4 @@
-"""Checkpoints whose members are damaged, or unpack to far more than the file: refused before they are unpacked."""
+"""Checkpoints whose members are damaged, or unpack to far more than the file, are refused before they are unpacked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A training run by each mechanism of a discipline, killed without warning, and gone on with."""
+"""A training with each mechanism of a discipline is killed without warning, and then resumed."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ MECHANISMS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "sharing out by times": ({"loads": {"parts": [1, 1, 1], "dead_band": 0.05}}, {}),
 }
 BY_CHANCE = ("waiting for the first two", "sharing out by times")
-"""Where it is found out when gradients come, no two runs are alike."""
+"""Disciplines that depend on arrival times, so no two runs are alike."""
 
 
 def command(folder: Path, out: str, *more: str) -> list[str]:
-    given = [
+    arguments = [
         "--model",
         "digits",
         "--strategy",
@@ -46,8 +46,9 @@ def command(folder: Path, out: str, *more: str) -> list[str]:
     return [
         sys.executable,
         "-m",
-        "autosync.train",
-        *given,
+        "autosync",
+        "train",
+        *arguments,
         "--checkpoint-every",
         "20",
         "--out",
@@ -62,7 +63,7 @@ def environment() -> dict[str, str]:
 
 def weights(folder: Path, out: str) -> list[bytes]:
     model = keras.models.load_model(folder / out / "checkpoints" / f"step-{STEPS:08d}.keras")
-    return [each.numpy().tobytes() for each in (*model.variables, *model.optimizer.variables)]
+    return [variable.numpy().tobytes() for variable in (*model.variables, *model.optimizer.variables)]
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
@@ -73,7 +74,7 @@ def test_a_killed_run_goes_on_as_if_it_had_not_been(mechanism: str, tmp_path: Pa
     document = {
         "format": "autosync.strategy/1",
         "replicas": list(REPLICAS),
-        "variables": [{"variable": each, "shards": [shard]} for each in names],
+        "variables": [{"variable": name, "shards": [shard]} for name in names],
         "discipline": discipline,
     }
     (tmp_path / "strategy.json").write_text(json.dumps(document))
@@ -90,8 +91,8 @@ def test_a_killed_run_goes_on_as_if_it_had_not_been(mechanism: str, tmp_path: Pa
     again = command(tmp_path, "killed", "--resume")
     resumed = subprocess.run(again, env=environment(), capture_output=True, text=True, check=False)
     assert resumed.returncode == 0, resumed.stdout + resumed.stderr
-    assert "Going on after step" in resumed.stdout
+    assert "Resuming after step" in resumed.stdout
     if mechanism not in BY_CHANCE:
         assert weights(tmp_path, "killed") == weights(tmp_path, "whole")
-    losses = [json.loads(each)["loss"] for each in (tmp_path / "killed" / "loss.jsonl").read_text().splitlines()]
+    losses = [json.loads(line)["loss"] for line in (tmp_path / "killed" / "loss.jsonl").read_text().splitlines()]
     assert losses[-1] < losses[0]

@@ -63,8 +63,8 @@ def test_weights_of_losses_that_a_model_is_compiled_with_count(fresh: bool, seve
     optimizer = keras.optimizers.SGD(0.1) if fresh else model.optimizer
     case = Case(lambda: model, loss=model.loss, optimizer=lambda: optimizer, data=data)
     _, losses, _ = distributed(case)
-    for mine, its in zip(model.trainable_variables, plain.trainable_variables, strict=True):
-        np.testing.assert_allclose(mine.numpy(), its.numpy(), rtol=1e-5, atol=1e-5)
+    for variable, plain_variable in zip(model.trainable_variables, plain.trainable_variables, strict=True):
+        np.testing.assert_allclose(variable.numpy(), plain_variable.numpy(), rtol=1e-5, atol=1e-5)
     first = expected[0][0] if isinstance(expected[0], list) else expected[0]
     assert losses[0] == pytest.approx(float(first), rel=1e-5)
     assert model._compile_loss._user_loss_weights == weights

@@ -1,4 +1,4 @@
-"""Metrics computed on the workers while training are those that Keras computes in one process."""
+"""Metrics computed on the workers during training equal those that Keras computes in one process."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ UNEVEN = (12, 7, 2, 1)
 
 
 def metrics() -> list[Any]:
-    """Metrics by name, by object, and one whose state is more than a sum and a count."""
+    """Metrics by name, by object, and one with more state than a sum and a count."""
     return ["accuracy", keras.metrics.SparseTopKCategoricalAccuracy(2, name="top_2"), MeanLabel()]
 
 
 class MeanLabel(keras.metrics.Metric):
-    """A metric of one's own, with an array as state."""
+    """A custom metric with an array as state."""
 
     def __init__(self) -> None:
         super().__init__(name="label")
@@ -45,7 +45,7 @@ def distributed(model: Any, strategy: Any = mixture, **named: Any) -> Trainer:
 
 
 def stale(model: Any) -> Strategy:
-    paths = [each.path for each in model.trainable_variables]
+    paths = [variable.path for variable in model.trainable_variables]
     server = ParameterServer("node0/cpu:1", staleness=1)
     return Strategy(REPLICAS, tuple(VariableStrategy(path, (server,)) for path in paths))
 
@@ -65,22 +65,22 @@ def test_each_pass_has_the_metrics_of_keras_over_uneven_batches() -> None:
         history = trainer.fit(data, 2 * len(data), [keeps])
     plain.compile("sgd", LOSS, metrics=metrics(), auto_scale_loss=False)
     plain.optimizer.learning_rate = 0.1
-    for mine in keeps.logs:
-        expected = plain.fit((each for each in data), verbose=0).history
-        assert set(mine) == {"loss", "accuracy", "top_2", "label"}
-        assert mine == {name: pytest.approx(value, rel=1e-5) for name, (value,) in expected.items()}
-    assert [each.logs for each in history.passes] == keeps.logs
-    assert [each.steps for each in history.passes] == [4, 8]
+    for logs in keeps.logs:
+        expected = plain.fit((batch for batch in data), verbose=0).history
+        assert set(logs) == {"loss", "accuracy", "top_2", "label"}
+        assert logs == {name: pytest.approx(value, rel=1e-5) for name, (value,) in expected.items()}
+    assert [pass_.logs for pass_ in history.passes] == keeps.logs
+    assert [pass_.steps for pass_ in history.passes] == [4, 8]
 
 
-def test_metrics_can_be_read_at_any_time_and_begin_anew_when_told_to() -> None:
+def test_metrics_can_be_read_at_any_time_and_reset() -> None:
     data = list(batches((6, 6, 6)))
     with distributed(noisy_classifier(), metrics=[MeanLabel()]) as trainer:
         trainer.step(data[0])
         assert trainer.metrics() == {"label": pytest.approx(data[0][1].mean())}
         trainer.step(data[1])
-        both = np.concatenate([data[0][1], data[1][1]])
-        assert trainer.metrics(reset=True) == {"label": pytest.approx(both.mean())}
+        targets = np.concatenate([data[0][1], data[1][1]])
+        assert trainer.metrics(reset=True) == {"label": pytest.approx(targets.mean())}
         trainer.step(data[2])
         assert trainer.metrics() == {"label": pytest.approx(data[2][1].mean())}
 
@@ -89,7 +89,7 @@ def test_stale_training_counts_every_example_once() -> None:
     data = list(batches((6, 7, 6, 1)))
     with distributed(classifier(), stale, metrics=[MeanLabel()]) as trainer:
         trainer.fit(data)
-        assert trainer.metrics() == {"label": pytest.approx(np.concatenate([each[1] for each in data]).mean())}
+        assert trainer.metrics() == {"label": pytest.approx(np.concatenate([batch[1] for batch in data]).mean())}
 
 
 def test_a_saved_model_has_the_metrics_it_was_trained_with(tmp_path: Any) -> None:
@@ -100,7 +100,7 @@ def test_a_saved_model_has_the_metrics_it_was_trained_with(tmp_path: Any) -> Non
     assert set(loaded.evaluate(*next(batches((9,))), verbose=0, return_dict=True)) == {"loss", "accuracy"}
 
 
-def test_what_keras_does_not_know_as_a_metric_is_refused() -> None:
+def test_an_unknown_metric_is_refused() -> None:
     with (
         distributed(classifier(), metrics=["nosuch"]) as trainer,
         pytest.raises(ModelError, match=r"Metrics must be what keras.Model.compile takes, but .*nosuch"),

@@ -1,4 +1,4 @@
-"""Training under a strategy is training in one process: same losses, same weights, same optimizer."""
+"""Training under a strategy equals training in one process: same losses, same weights, same optimizer."""
 
 from __future__ import annotations
 
@@ -51,17 +51,21 @@ def in_one_process(model: Any, optimizer: Any, data: Any) -> list[float]:
     return losses
 
 
-def assert_alike(one: Any, other: Any, tolerance: float = 1e-5) -> None:
+def assert_alike(model: Any, expected_model: Any, tolerance: float = 1e-5) -> None:
     """Two compiled models have the same weights, slots, iteration and learning rate.
 
     Keras itself saves no dropout seeds.
     """
-    for mine, its in zip(_all(one), _all(other), strict=True):
-        np.testing.assert_allclose(mine.numpy(), its.numpy(), rtol=tolerance, atol=tolerance, err_msg=mine.path)
+    for variable, expected in zip(_all(model), _all(expected_model), strict=True):
+        np.testing.assert_allclose(
+            variable.numpy(), expected.numpy(), rtol=tolerance, atol=tolerance, err_msg=variable.path
+        )
 
 
 def _all(model: Any) -> list[Any]:
-    return [each for each in (*model.variables, *model.optimizer.variables) if "seed_generator" not in each.path]
+    return [
+        variable for variable in (*model.variables, *model.optimizer.variables) if "seed_generator" not in variable.path
+    ]
 
 
 @pytest.mark.parametrize("name", ["momentum", "clipped, scheduled"])
@@ -76,23 +80,23 @@ def test_uneven_batches_train_as_in_one_process(name: str) -> None:
 
 
 def test_sparse_rows_of_uneven_batches_train_by_the_optimizers_own_rule() -> None:
-    """Keras itself leaves rows that a batch does not touch as they are; here all rows follow Adam's rule."""
+    """Keras leaves rows unchanged that a batch does not use; here all rows follow Adam's rule."""
     model, plain, optimizer = tagger(), tagger(), OPTIMIZERS["adam"]()
     with distributed(model, OPTIMIZERS["adam"]()) as trainer:
         losses = [trainer.step(batch) for batch in words(UNEVEN)]
         assert trainer.spec is not None
-        assert [each.name for each in trainer.spec.variables if each.sparse] == ["table/embeddings"]
+        assert [variable.name for variable in trainer.spec.variables if variable.sparse] == ["table/embeddings"]
         trainer.update_model()
     expected = []
     for inputs, labels in words(UNEVEN):
         with tf.GradientTape() as tape:
             loss = LOSS(labels, plain(inputs))
-        gradients = tape.gradient(loss, [each.value for each in plain.trainable_variables])
-        optimizer.apply([tf.convert_to_tensor(each) for each in gradients], plain.trainable_variables)
+        gradients = tape.gradient(loss, [variable.value for variable in plain.trainable_variables])
+        optimizer.apply([tf.convert_to_tensor(gradient) for gradient in gradients], plain.trainable_variables)
         expected.append(float(loss))
     np.testing.assert_allclose(losses, expected, rtol=1e-5)
-    for mine, its in zip(model.variables, plain.variables, strict=True):
-        np.testing.assert_allclose(mine.numpy(), its.numpy(), rtol=1e-5, atol=1e-5)
+    for variable, plain_variable in zip(model.variables, plain.variables, strict=True):
+        np.testing.assert_allclose(variable.numpy(), plain_variable.numpy(), rtol=1e-5, atol=1e-5)
 
 
 def test_a_saved_file_is_keras_own_and_training_goes_on_from_it_there_and_here(tmp_path: Any) -> None:
@@ -129,12 +133,12 @@ def test_a_restored_trainer_goes_on_as_if_it_had_never_stopped(strategy: Callabl
         trainer.save(tmp_path / "second.keras")
         trainer.restore(tmp_path / "first.keras")
         assert (trained(trainer, 1), trainer.steps) == (uninterrupted, 6)
-    with distributed(noisy_classifier(), OPTIMIZERS["adam"](), strategy) as other:
-        other.restore(tmp_path / "first.keras")  # taken up with the first step
-        assert trained(other, 1) == uninterrupted
-        other.save(tmp_path / "third.keras")
+    with distributed(noisy_classifier(), OPTIMIZERS["adam"](), strategy) as moved:
+        moved.restore(tmp_path / "first.keras")  # loaded with the first step
+        assert trained(moved, 1) == uninterrupted
+        moved.save(tmp_path / "third.keras")
     with distributed(noisy_classifier(), OPTIMIZERS["adam"](), all_reduce) as another:
-        another.restore(tmp_path / "first.keras")  # under a plain strategy, in which all have the mean of the values
+        another.restore(tmp_path / "first.keras")  # a plain strategy gives all replicas the mean of the values
         all_had_it = strategy is compressed
         assert (trained(another, 1)[0] == pytest.approx(uninterrupted[0], rel=1e-5)) == all_had_it
     second, third = (keras.models.load_model(tmp_path / f"{name}.keras") for name in ("second", "third"))
@@ -148,9 +152,9 @@ def test_a_file_that_keras_wrote_is_gone_on_from(tmp_path: Any) -> None:
     expected = in_one_process(plain, plain.optimizer, batches(UNEVEN, seed=1))
     with distributed(classifier(), OPTIMIZERS["adam"](), all_reduce) as trainer:
         trainer.restore(tmp_path / "plain.keras")
-        found = [trainer.step(batch) for batch in batches(UNEVEN, seed=1)]
+        losses = [trainer.step(batch) for batch in batches(UNEVEN, seed=1)]
         assert trainer.steps == 2 * len(UNEVEN)
-    np.testing.assert_allclose(found, expected, rtol=1e-5)
+    np.testing.assert_allclose(losses, expected, rtol=1e-5)
 
 
 def test_moving_averages_are_saved_as_the_mean_over_replicas() -> None:

@@ -1,4 +1,4 @@
-"""Training on worker processes: their own data, and what is left when one of them is killed."""
+"""Training on worker processes: data read by the workers, and recovery after a worker is killed."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from autosync.errors import TrainingError
 from autosync.train import RayBatches, Sharded, Trainer
 from tests.train.models import LOSS, batches, classifier, mixture
 
-pytestmark = pytest.mark.thorough  # it takes a Ray of its own; `make test` trains in one process
+pytestmark = pytest.mark.thorough  # this test starts Ray itself; `make test` trains in one process
 
 SIZES = (12, 7, 2)
 
 
 @pytest.fixture(scope="module")
 def trainer() -> Iterator[Trainer]:
-    """Three worker processes on a Ray that is started and ended with them."""
+    """Three worker processes on a Ray that starts and ends with them."""
     joined = os.environ.pop("RAY_ADDRESS", None)
     model = classifier()
     with autosync.distribute(model, LOSS, keras.optimizers.Adam(0.01), mixture(model)) as made:
@@ -61,7 +61,9 @@ def test_a_data_set_of_ray_is_split_over_the_workers(trainer: Trainer) -> None:
     import ray
 
     features, labels = next(batches((30,)))
-    dataset = ray.data.from_items([{"x": each, "y": int(label)} for each, label in zip(features, labels, strict=True)])
+    dataset = ray.data.from_items(
+        [{"x": value, "y": int(label)} for value, label in zip(features, labels, strict=True)]
+    )
     assert sum(trainer.fit(RayBatches(dataset, 4, "x", "y")).examples) == 30
     assert trainer.fit(RayBatches(dataset, 12, "x", "y", sharded=False)).examples == [12, 12, 6]
 
@@ -75,7 +77,7 @@ def test_a_killed_worker_ends_in_one_error_and_a_checkpoint_to_go_on_from(traine
         trainer.fit(list(batches((12,), seed=9)), steps=3)
     sentence = str(ended.value)
     assert f"Training ended after {steps + 1} steps: Worker 1 on node0 has died." in sentence
-    assert f"Go on from the checkpoint {str(file)!r}." in sentence
+    assert f"Resume from the checkpoint {str(file)!r}." in sentence
     with pytest.raises(TrainingError, match="Worker 1 on node0 has died"):
         trainer.save(tmp_path / "worse.keras")
     with on_logical_devices() as local:

@@ -1,4 +1,4 @@
-"""Optimizers update variables as in `keras.Model.fit`, also where they treat them in different ways."""
+"""Optimizers update variables as in `keras.Model.fit`, even if they treat variables differently."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ layers = keras.layers
 
 @pytest.fixture
 def half_precision() -> Any:
-    """Layers made in the test compute in float16."""
+    """Layers created in the test compute in float16."""
     policy = keras.config.dtype_policy()
     keras.config.set_dtype_policy("mixed_float16")
     yield
@@ -26,14 +26,14 @@ def half_precision() -> Any:
 @pytest.mark.usefixtures("half_precision")
 @pytest.mark.parametrize("replicas", [1, 3])
 def test_the_loss_is_scaled_under_mixed_float16_as_compile_does_it(replicas: int) -> None:
-    """Three replicas add up halves of fewer digits; one replica does exactly as Keras does."""
+    """Three replicas add halves with fewer digits; one replica gives exactly Keras' numbers."""
     case = Case(classifier, optimizer=lambda: keras.optimizers.Adam(0.01), replicas=replicas)
     model, plain, _ = trains_as_keras(case, 1e-5 if replicas == 1 else 5e-3)
     assert type(model.optimizer) is type(plain.optimizer) is keras.optimizers.LossScaleOptimizer
-    for mine, its in zip(model.optimizer.variables, plain.optimizer.variables, strict=True):
-        if mine.path.endswith("step_counter"):  # steps since the scale has changed, which the workers count
+    for variable, expected in zip(model.optimizer.variables, plain.optimizer.variables, strict=True):
+        if variable.path.endswith("step_counter"):  # steps since the last change of the scale, which the workers count
             continue
-        np.testing.assert_allclose(mine.numpy(), its.numpy(), rtol=2e-2, atol=1e-3, err_msg=mine.path)
+        np.testing.assert_allclose(variable.numpy(), expected.numpy(), rtol=2e-2, atol=1e-3, err_msg=variable.path)
 
 
 @pytest.mark.usefixtures("half_precision")
@@ -52,12 +52,12 @@ def test_an_optimizer_that_keras_has_wrapped_already_goes_on_where_it_was() -> N
 def without_decay(**options: Any) -> Any:
     """The usual recipe for transformers: no weight decay of biases and of the factors of normalization."""
     optimizer = keras.optimizers.AdamW(0.01, weight_decay=0.5, **options)
-    optimizer.exclude_from_weight_decay(var_names=["bias", "norm/"])  # a layer's name counts too
+    optimizer.exclude_from_weight_decay(var_names=["bias", "norm/"])  # the pattern matches a layer's name too
     return optimizer
 
 
 class ByLayer(keras.optimizers.SGD):
-    """A learning rate of its own for each layer."""
+    """A learning rate for each layer."""
 
     def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
         super().update_step(gradient, variable, learning_rate * (0.1 if "hidden" in variable.name else 1.0))
@@ -122,8 +122,8 @@ def test_settings_of_compile_that_change_no_numbers_are_left_alone(setting: Any)
     for batch in data:
         plain.train_on_batch(*batch)
     _, _, notes = distributed(Case(lambda: model, optimizer=lambda: model.optimizer, data=lambda: data))
-    for mine, its in zip(model.variables, plain.variables, strict=True):
-        np.testing.assert_allclose(mine.numpy(), its.numpy(), rtol=1e-5, atol=1e-5)
+    for variable, expected in zip(model.variables, plain.variables, strict=True):
+        np.testing.assert_allclose(variable.numpy(), expected.numpy(), rtol=1e-5, atol=1e-5)
     assert any("compiled metrics are not reported" in note for note in notes) == ("metrics" in setting)
 
 

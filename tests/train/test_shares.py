@@ -1,11 +1,11 @@
-"""Every example of a batch weighs the same, however many replicas share it."""
+"""Every example of a batch has the same weight, however many replicas share the batch."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from autosync.engine.training.training import weights
+from autosync.engine.core.batch_split import weights_by_examples
 from autosync.train.data import shares
 
 
@@ -13,11 +13,11 @@ from autosync.train.data import shares
 def test_the_weighed_mean_of_replicas_means_is_the_mean_over_all_examples(examples: int, replicas: int) -> None:
     losses = np.random.default_rng(0).normal(size=examples)
     dealt = shares(examples, replicas)
-    found = weights([each.counted for each in dealt]) or (1.0,) * replicas
-    means = [losses[each.begin : each.end].mean() for each in dealt]
-    assert sum(each.counted for each in dealt) == examples
-    assert np.mean(found) == pytest.approx(1.0)
-    assert np.mean(np.multiply(found, means)) == pytest.approx(losses.mean())
+    weights = weights_by_examples([share.counted for share in dealt]) or (1.0,) * replicas
+    means = [losses[share.begin : share.end].mean() for share in dealt]
+    assert sum(share.counted for share in dealt) == examples
+    assert np.mean(weights) == pytest.approx(1.0)
+    assert np.mean(np.multiply(weights, means)) == pytest.approx(losses.mean())
 
 
 def test_a_replica_without_an_example_runs_a_copy_that_counts_nothing() -> None:
@@ -26,4 +26,4 @@ def test_a_replica_without_an_example_runs_a_copy_that_counts_nothing() -> None:
 
 
 def test_even_shares_need_no_weights() -> None:
-    assert weights([4, 4, 4]) is None
+    assert weights_by_examples([4, 4, 4]) is None

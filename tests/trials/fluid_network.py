@@ -1,4 +1,4 @@
-"""A network that is computed: flows share its links max-min fairly, and time is virtual."""
+"""A computed network: flows share its links max-min fairly, and time is virtual."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ __all__ = ["FluidNetwork"]
 class FluidNetwork:
     """Moves data between the devices of `truth` at its rates and latencies.
 
-    A call takes `call_seconds` beside, the first `burst_bytes` of every flow none, and each
-    message on its own `message_seconds`. Nodes in `dead` cannot be reached, and those in `silent` never answer.
+    A call takes `call_seconds` more, and each message `message_seconds`; the first `burst_bytes` of every flow take no
+    time. Nodes in `dead` cannot be reached, and nodes in `silent` never answer.
     """
 
     call_seconds = 4e-3

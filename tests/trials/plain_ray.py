@@ -1,4 +1,4 @@
-"""A Ray cluster as its manual starts one, `ray start --head`, with a home of its own, and how others join it."""
+"""A Ray cluster started as in Ray's manual, `ray start --head`, with its own home, and drivers that join it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RAY = (sys.executable, "-m", "ray.scripts.scripts")
 START_SECONDS, END_SECONDS, JOIN_SECONDS = 120.0, 60.0, 180.0
 
 MARK = "AUTOSYNC_TEST_PLAIN_RAY"
-"""The variable that all processes of such a cluster have in their environment."""
+"""A variable in the environment of all processes of such a cluster."""
 
 DRIVER = """
 import sys
@@ -38,17 +38,17 @@ except ClusterError as error:
     sys.exit(str(error))
 print(ray.get(Echo.remote().of.remote(ray.put(53)), timeout=90), len(ray.nodes()))
 """
-"""A program that joins the cluster at the address it is given and calls an actor there."""
+"""A program that joins the cluster at the given address and calls an actor there."""
 
 
 def user(home: Path, **variables: str) -> dict[str, str]:
-    """The environment of a user with `home` and no other setting of Ray than `variables`."""
+    """Return the environment of a user with `home` and no settings of Ray except `variables`."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
     return {**inherited, "HOME": str(home), **variables}
 
 
 def with_token(home: Path, token: str | None, mode: int = 0o600) -> Path:
-    """A new `home` with `token` where Ray looks for it."""
+    """Return a new `home` with `token` at Ray's default path."""
     shutil.rmtree(home, ignore_errors=True)
     (home / ".ray").mkdir(parents=True)
     if token is not None:
@@ -72,15 +72,15 @@ class PlainCluster:
         )
 
     def processes(self) -> set[int]:
-        """The processes of this cluster that are alive."""
-        found = set()
+        """Return the living processes of this cluster."""
+        pids = set()
         for folder in Path("/proc").glob("[0-9]*"):
             try:
                 if f"{MARK}={self.mark}\0".encode() in (folder / "environ").read_bytes():
-                    found.add(int(folder.name))
+                    pids.add(int(folder.name))
             except OSError:
                 continue
-        return found
+        return pids
 
     def end(self, number: signal.Signals) -> None:
         for pid in self.processes():
@@ -90,7 +90,7 @@ class PlainCluster:
 
 @contextmanager
 def plain_cluster(home: Path, **variables: str) -> Iterator[PlainCluster]:
-    """A head that the user with `home` and `variables` has started; nothing of it is left afterwards."""
+    """A head that the user with `home` and `variables` has started; nothing of it remains afterwards."""
     with tempfile.TemporaryDirectory(prefix="ray", dir="/tmp") as folder:
         cluster = PlainCluster(f"127.0.0.1:{free_port()}", folder)
         options = ["--num-cpus=4", "--include-dashboard=false", "--disable-usage-stats", f"--temp-dir={folder}/ray"]
@@ -108,7 +108,7 @@ def plain_cluster(home: Path, **variables: str) -> Iterator[PlainCluster]:
 
 @contextmanager
 def started(options: list[str], log: Path, environment: Mapping[str, str]) -> Iterator[None]:
-    """`ray start` with `options`, which end in --block, until it reports that it runs. Raises with its output."""
+    """Run `ray start` with `options`, which end in --block, until it reports that it runs. Raises with its output."""
     with log.open("w") as file:
         node = subprocess.Popen(
             [*RAY, "start", *options], env=environment, stdout=file, stderr=subprocess.STDOUT, start_new_session=True

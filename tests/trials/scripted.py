@@ -1,4 +1,4 @@
-"""A realizer whose steps follow a script, and the stage it performs on."""
+"""A realizer whose steps follow a script, and the setup of its trials."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from autosync.baselines import BASELINES
 from autosync.spec import RuntimeRecord, Strategy, TimingProtocol
 from tests import cases
 from trials.clock import Clock, FakeClock
-from trials.trial import Stage, TrialRequest, run_trial
+from trials.trial import TrialRequest, TrialSetup, run_trial
 
 __all__ = ["Script", "ScriptedStep", "SlowClock", "SteppingClock", "Timeline", "play", "request"]
 
@@ -18,7 +18,7 @@ __all__ = ["Script", "ScriptedStep", "SlowClock", "SteppingClock", "Timeline", "
 @final
 @dataclass(frozen=True)
 class ScriptedStep:
-    """A step that gives what `loss` gives."""
+    """A step that returns the result of `loss`."""
 
     loss: Callable[[], float]
     on_close: Callable[[], None] = lambda: None
@@ -33,7 +33,7 @@ class ScriptedStep:
 @final
 @dataclass
 class Script:
-    """Its step gives `losses` one after the other; an exception among them is raised. Counts the steps taken."""
+    """Its step returns `losses` one after another; an exception among them is raised. Counts the steps taken."""
 
     losses: Sequence[float | Exception]
     refusal: Exception | None = None
@@ -62,7 +62,7 @@ class Script:
 @final
 @dataclass
 class SlowClock:
-    """Reading n is 2**n - 1 s: every reading takes longer than all before it together."""
+    """Reading n is 2**n - 1 s: every reading takes longer than all earlier ones together."""
 
     readings: int = 0
 
@@ -79,7 +79,7 @@ class SlowClock:
 @final
 @dataclass
 class SteppingClock:
-    """The building step takes no time, and the others those `seconds`; between steps none goes by."""
+    """The first step takes no time, and the others take `seconds`; between steps no time passes."""
 
     seconds: Sequence[float]
     readings: int = 0
@@ -97,7 +97,7 @@ class SteppingClock:
 @final
 @dataclass
 class Timeline:
-    """A realizer that is also the clock: its steps take the `seconds` one after the other, the building step first."""
+    """A realizer that is also the clock: its steps take `seconds` one after another, the first step first."""
 
     seconds: Sequence[float]
     steps: int = 0
@@ -119,11 +119,11 @@ class Timeline:
 
 
 def request(baseline: str = "parameter_server", workers: int = 2, **changes: Any) -> TrialRequest:
-    """A request to time a baseline of the test model, with 2 warm-up and 6 timed steps."""
+    """Return a request to time a baseline of the test model, with 2 warm-up and 6 timed steps."""
     strategy = BASELINES[baseline](cases.mlp_model(), cases.local_cluster(workers))
     return replace(TrialRequest(strategy, TimingProtocol(warmup_steps=2, timed_steps=6)), **changes)
 
 
 def play(script: Script | Timeline, wanted: TrialRequest, clock: Clock | None = None) -> RuntimeRecord:
-    """The record of a trial of `wanted` on two workers."""
-    return run_trial(script, wanted, Stage(cases.mlp_model(), cases.local_cluster(2), clock or FakeClock()))
+    """Return the record of a trial of `wanted` on two workers."""
+    return run_trial(script, wanted, TrialSetup(cases.mlp_model(), cases.local_cluster(2), clock or FakeClock()))

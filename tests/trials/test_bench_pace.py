@@ -1,4 +1,4 @@
-"""The benchmarks of paced nodes run, and what they leave is whole; figures are for a machine that is left alone."""
+"""The benchmarks of paced nodes run, and their results are complete; figures need an idle machine."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from autosync.errors import SpecError
-from tests.by_hand.bench_pace import BENCHMARKS
-from tests.by_hand.pacing import alone, itself, shows, virtual
-from tests.by_hand.pacing.kept import Kept
+from studies.by_hand.bench_pace import BENCHMARKS
+from studies.by_hand.pacing import alone, itself, shows, virtual
+from studies.by_hand.pacing.pace_results import PaceResults
 from tests.engine.worker_processes import REPOSITORY, quiet
 from tests.trials.emulate.clusters import needs_root, remains
 
@@ -30,7 +30,7 @@ LATE = {"pass_seconds": [0.15] * 3, "late_p50": 1e-4, "late_p99": 2e-3, "latest"
 
 def run(name: str, out: Path) -> str:
     cluster = f"bp{os.getpid()}"
-    command = [sys.executable, "-m", "tests.by_hand.bench_pace", name, "--quick", "--out", str(out)]
+    command = [sys.executable, "-m", "studies.by_hand.bench_pace", name, "--quick", "--out", str(out)]
     done = subprocess.run(
         [*command, "--cluster-name", cluster],
         cwd=REPOSITORY,
@@ -47,13 +47,13 @@ def run(name: str, out: Path) -> str:
 
 @needs_root
 @pytest.mark.thorough
-@pytest.mark.parametrize("name", ["alone"])  # the others take minutes, on a cluster of their own
+@pytest.mark.parametrize("name", ["alone"])  # the others take minutes, on their own cluster
 def test_each_measures_all_it_was_asked_and_then_prints_the_same_without_measuring(name: str, tmp_path: Path) -> None:
     printed, file = run(name, tmp_path), tmp_path / f"{name}.json"
     document, asked = json.loads(file.read_text(encoding="utf-8")), BENCHMARKS[name].ASKED | BENCHMARKS[name].QUICK
     assert (document["benchmark"], document["asked"], document["complete"]) == (name, asked, True)
     (sitting,) = document["sittings"]
-    assert sitting.keys() == {"host", "versions", "code", "begun_at", "load_average"}
+    assert sitting.keys() == {"host", "versions", "framework", "code", "begun_at", "load_average"}
     rows = document["rows"]
     assert {row["session"] for row in rows} == SESSIONS[name]
     assert len(rows) == len(SESSIONS[name]) * asked["rounds"] * asked.get("strategies", 2)
@@ -65,13 +65,13 @@ def test_each_measures_all_it_was_asked_and_then_prints_the_same_without_measuri
     assert json.loads(file.read_text(encoding="utf-8")) == document
 
 
-def kept_of(name: str, path: Path, **asked: Any) -> Kept:
-    kept = Kept(path, name, BENCHMARKS[name].ASKED | {"models": ["mlp"]} | asked)
+def kept_of(name: str, path: Path, **asked: Any) -> PaceResults:
+    kept = PaceResults(path, name, BENCHMARKS[name].ASKED | {"models": ["mlp"]} | asked)
     kept.sit()
     return kept
 
 
-def test_what_is_measured_is_in_the_file_at_once_and_the_same_question_goes_on_in_it(tmp_path: Path) -> None:
+def test_measurements_are_in_the_file_at_once_and_the_same_question_resumes_there(tmp_path: Path) -> None:
     kept = kept_of("alone", tmp_path / "alone.json")
     kept.add(session="paced", round=0, **TURN)
     again = kept_of("alone", tmp_path / "alone.json")
@@ -79,8 +79,8 @@ def test_what_is_measured_is_in_the_file_at_once_and_the_same_question_goes_on_i
     assert not again.complete
     assert "**Not complete.**" in again.head()
     again.end()
-    assert Kept.read(tmp_path / "alone.json").complete
-    with pytest.raises(SpecError, match=r"goes on in a file of its own, but .* is of 'alone' with .*'rounds': 12"):
+    assert PaceResults.read(tmp_path / "alone.json").complete
+    with pytest.raises(SpecError, match=r"can resume only from its own file, but .* is of 'alone' with .*'rounds': 12"):
         kept_of("alone", tmp_path / "alone.json", rounds=3)
 
 
@@ -128,8 +128,8 @@ def test_real_and_paced_stand_beside_each_other_and_no_figure_is_of_both(tmp_pat
     kept.note("mlp", pass_seconds=0.02, replicas=4, processors=2, faults={})
     seconds = {"real": (0.1, 0.2), "paced": (0.12, 0.36), "bare": (0.05, 0.14)}
     for session, (fast, slow) in seconds.items():
-        for strategy, each in (("fast", fast), ("slow", slow)):
-            kept.add(session=session, model="mlp", strategy=strategy, round=0, step_seconds=[each], **TURN)
+        for strategy, milliseconds in (("fast", fast), ("slow", slow)):
+            kept.add(session=session, model="mlp", strategy=strategy, round=0, step_seconds=[milliseconds], **TURN)
     head, table, real, paced = shows.tables(kept)
     assert head == "mlp, a pass takes 40 ms real, 100 ms paced"
     assert table.splitlines()[2].startswith(
@@ -141,7 +141,7 @@ def test_real_and_paced_stand_beside_each_other_and_no_figure_is_of_both(tmp_pat
 
 
 def test_virtual_seconds_of_a_trace_are_held_against_the_paced_ones_of_the_same_round(tmp_path: Path) -> None:
-    kept = Kept(tmp_path / "virtual.json", "virtual", virtual.ASKED)
+    kept = PaceResults(tmp_path / "virtual.json", "virtual", virtual.ASKED)
     kept.note("mlp", faults={})
     for number, ratio in enumerate((1.02, 1.04, 1.03)):
         cell = {"model": "mlp", "strategy": "ring", "round": number, "load_average": 0.1}

@@ -26,8 +26,8 @@ def test_the_fake_clocks_differences_depend_on_the_digest_alone() -> None:
         return [after - before for before, after in itertools.pairwise(readings)]
 
     used = FakeClock()
-    for other in range(100):
-        differences(used, f"other-{other}")
+    for number in range(100):
+        differences(used, f"other-{number}")
     assert differences(used, "abc") == differences(FakeClock(), "abc")
     assert differences(used, "abc") != differences(used, "abd")
 

@@ -1,4 +1,4 @@
-"""Discovery: from what Ray tells of its nodes to a cluster."""
+"""Discovery: converts Ray's description of nodes to a cluster."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from trials.cluster.discovery import (
     check_room_here,
     cluster_from_ray_nodes,
     local_cluster,
-    matched,
+    match_cluster,
 )
 
 
 def node(
     address: str, head: bool = False, alive: bool = True, rack: str | None = None, **resources: float
 ) -> dict[str, Any]:
-    """A node as `ray.nodes()` describes it."""
+    """Return a node as in `ray.nodes()`."""
     labels = {"ray.io/node-id": "0123abcd"} | ({"rack": rack} if rack else {})
     inner = {"node:__internal_head__": 1.0} if head else {}
     listed = {"CPU": 4.0, "memory": 1e9, f"node:{address}": 1.0} | inner | resources
@@ -37,9 +37,9 @@ def test_a_single_cpu_machine_plays_a_cluster_of_four() -> None:
 
 def test_each_of_several_nodes_has_one_worker_and_the_head_comes_first() -> None:
     cluster = cluster_from_ray_nodes([node("10.0.0.3"), node("10.0.0.9", head=True), node("10.0.0.1")])
-    assert [each.address for each in cluster.nodes] == ["10.0.0.9", "10.0.0.1", "10.0.0.3"]
-    assert [each.name for each in cluster.nodes] == ["node0", "node1", "node2"]
-    assert [each.workers for each in cluster.nodes] == [1, 1, 1]
+    assert [node.address for node in cluster.nodes] == ["10.0.0.9", "10.0.0.1", "10.0.0.3"]
+    assert [node.name for node in cluster.nodes] == ["node0", "node1", "node2"]
+    assert [node.workers for node in cluster.nodes] == [1, 1, 1]
 
 
 def test_a_machine_has_room_for_so_many_workers_a_core_and_a_cluster_that_is_joined_may_have_more() -> None:
@@ -55,36 +55,36 @@ def test_a_machine_has_room_for_so_many_workers_a_core_and_a_cluster_that_is_joi
 
 def test_nodes_that_play_machines_tell_of_the_real_one_that_they_share() -> None:
     ray_nodes = [node("10.0.0.1", head=True), node("10.0.0.2")]
-    for each in ray_nodes:
-        each["Labels"] |= {"autosync-machine": "one", "autosync-machine-cores": "2"}
-    found = cluster_from_ray_nodes(ray_nodes)
-    assert [each.shared_cores for each in found.nodes] == [SharedCores("one", 2.0)] * 2
+    for ray_node in ray_nodes:
+        ray_node["Labels"] |= {"autosync-machine": "one", "autosync-machine-cores": "2"}
+    cluster = cluster_from_ray_nodes(ray_nodes)
+    assert [node.shared_cores for node in cluster.nodes] == [SharedCores("one", 2.0)] * 2
     stated = cluster_from_ray_nodes([node("10.0.0.1", head=True), node("10.0.0.2")])
-    assert [each.shared_cores for each in stated.nodes] == [None, None]
-    assert matched(stated, ray_nodes) == found
+    assert [node.shared_cores for node in stated.nodes] == [None, None]
+    assert match_cluster(stated, ray_nodes) == cluster
 
 
 def test_more_workers_than_nodes_are_spread_evenly() -> None:
     cluster = cluster_from_ray_nodes([node("10.0.0.1", head=True), node("10.0.0.2")], workers=5)
-    assert [each.workers for each in cluster.nodes] == [3, 2]
+    assert [node.workers for node in cluster.nodes] == [3, 2]
 
 
 def test_fewer_workers_than_nodes_leave_the_last_nodes_out() -> None:
     cluster = cluster_from_ray_nodes([node("10.0.0.2"), node("10.0.0.1", head=True), node("10.0.0.3")], workers=2)
-    assert [each.address for each in cluster.nodes] == ["10.0.0.1", "10.0.0.2"]
+    assert [node.address for node in cluster.nodes] == ["10.0.0.1", "10.0.0.2"]
 
 
 def test_dead_nodes_are_left_out() -> None:
     cluster = cluster_from_ray_nodes([node("10.0.0.1", head=True), node("10.0.0.2", alive=False)], workers=2)
-    assert [each.address for each in cluster.nodes] == ["10.0.0.1"]
+    assert [node.address for node in cluster.nodes] == ["10.0.0.1"]
 
 
 def test_a_node_with_gpus_has_one_worker_that_drives_them_all() -> None:
     cluster = cluster_from_ray_nodes([node("10.0.0.1", head=True, GPU=8.0)])
-    assert [(each.workers, each.gpus) for each in cluster.nodes] == [(1, 8)]
-    both = cluster_from_ray_nodes([node("10.0.0.1", head=True, GPU=4.0), node("10.0.0.2", GPU=2.0)])
-    assert [(each.workers, each.gpus) for each in both.nodes] == [(1, 4), (1, 2)]
-    assert len(both.replica_devices) == 6
+    assert [(node.workers, node.gpus) for node in cluster.nodes] == [(1, 8)]
+    cluster = cluster_from_ray_nodes([node("10.0.0.1", head=True, GPU=4.0), node("10.0.0.2", GPU=2.0)])
+    assert [(node.workers, node.gpus) for node in cluster.nodes] == [(1, 4), (1, 2)]
+    assert len(cluster.replica_devices) == 6
 
 
 def test_true_cores_are_told_apart_from_the_slots_that_ray_hands_out() -> None:
@@ -100,7 +100,7 @@ def test_links_are_marked_as_assumed() -> None:
 
 def test_this_machine_alone_is_a_cluster_too() -> None:
     cluster = local_cluster(3)
-    assert [(each.address, each.workers) for each in cluster.nodes] == [("127.0.0.1", 3)]
+    assert [(node.address, node.workers) for node in cluster.nodes] == [("127.0.0.1", 3)]
     assert cluster.nodes[0].cores == os.cpu_count()
     assert len(local_cluster().replica_devices) == 4
 
@@ -127,25 +127,25 @@ def route(cluster: ClusterSpec, source: str, target: str) -> list[str]:
 
 def test_nodes_with_a_rack_label_hang_on_their_racks_switch() -> None:
     racks = {"10.0.0.1": "left", "10.0.0.2": "right", "10.0.0.3": "left"}
-    found = cluster_from_ray_nodes([node(address, rack=rack) for address, rack in racks.items()])
-    assert found.switches == ("left", "right", "core")
-    assert route(found, "node0", "node2") == ["left", "node2"]
-    assert route(found, "node0", "node1") == ["left", "core", "right", "node1"]
-    assert {figure.source for link in found.links for figure in (link.gbit_per_s, link.latency_us)} == {"assumed"}
+    cluster = cluster_from_ray_nodes([node(address, rack=rack) for address, rack in racks.items()])
+    assert cluster.switches == ("left", "right", "core")
+    assert route(cluster, "node0", "node2") == ["left", "node2"]
+    assert route(cluster, "node0", "node1") == ["left", "core", "right", "node1"]
+    assert {figure.source for link in cluster.links for figure in (link.gbit_per_s, link.latency_us)} == {"assumed"}
 
 
 def test_a_node_outside_of_racks_hangs_on_the_core() -> None:
     for label in (None, "core"):
-        found = cluster_from_ray_nodes([node("10.0.0.1", rack="left"), node("10.0.0.2", rack=label)])
-        assert found.switches == ("left", "core")
-        assert route(found, "node1", "node0") == ["core", "left", "node0"]
+        cluster = cluster_from_ray_nodes([node("10.0.0.1", rack="left"), node("10.0.0.2", rack=label)])
+        assert cluster.switches == ("left", "core")
+        assert route(cluster, "node1", "node0") == ["core", "left", "node0"]
 
 
 def test_racks_of_nodes_that_are_not_used_are_left_out() -> None:
     racks = {"10.0.0.1": "left", "10.0.0.2": "left", "10.0.0.3": "right"}
-    found = cluster_from_ray_nodes([node(address, rack=rack) for address, rack in racks.items()], workers=2)
-    assert found.switches == ("left",)
-    assert route(found, "node0", "node1") == ["left", "node1"]
+    cluster = cluster_from_ray_nodes([node(address, rack=rack) for address, rack in racks.items()], workers=2)
+    assert cluster.switches == ("left",)
+    assert route(cluster, "node0", "node1") == ["left", "node1"]
 
 
 def test_a_label_tells_parts_of_cores_exactly() -> None:
@@ -157,10 +157,10 @@ def test_a_label_tells_parts_of_cores_exactly() -> None:
 def test_a_stated_cluster_takes_cores_and_gpus_from_ray_and_keeps_its_names_order_and_links() -> None:
     stated = cases.star_cluster(2)
     alive = [node("10.0.0.9", head=True), node("10.0.0.2", GPU=4.0), node("10.0.0.1", CPU=6.0, autosync_cores=3.0)]
-    found = matched(stated, alive)
-    told = [(each.name, each.address, each.cores, each.gpus) for each in found.nodes]
+    cluster = match_cluster(stated, alive)
+    told = [(node.name, node.address, node.cores, node.gpus) for node in cluster.nodes]
     assert told == [("node0", "10.0.0.1", 3.0, 0), ("node1", "10.0.0.2", 4.0, 4)]
-    assert found.links == stated.links
+    assert cluster.links == stated.links
 
 
 def test_a_stated_node_that_does_not_live_is_refused_with_the_addresses_that_do() -> None:
@@ -168,14 +168,16 @@ def test_a_stated_node_that_does_not_live_is_refused_with_the_addresses_that_do(
     with pytest.raises(
         ClusterError, match=r"none lives at 10\.0\.0\.2 \('node1'\).* Living: 10\.0\.0\.1, 10\.0\.0\.7\."
     ):
-        matched(cases.star_cluster(2), alive)
+        match_cluster(cases.star_cluster(2), alive)
 
 
 def test_stated_nodes_that_have_left_may_be_left_out() -> None:
-    found = matched(cases.rack_cluster(), [node("10.0.1.3"), node("10.0.1.2"), node("10.0.0.1")], missing_ok=True)
-    assert [each.name for each in found.nodes] == ["node1", "node2", "node3"]
+    cluster = match_cluster(
+        cases.rack_cluster(), [node("10.0.1.3"), node("10.0.1.2"), node("10.0.0.1")], missing_ok=True
+    )
+    assert [node.name for node in cluster.nodes] == ["node1", "node2", "node3"]
     with pytest.raises(ClusterError, match=r"None of the stated nodes is alive; start Ray on them\. Living: 10\.9"):
-        matched(cases.rack_cluster(), [node("10.9.9.9")], missing_ok=True)
+        match_cluster(cases.rack_cluster(), [node("10.9.9.9")], missing_ok=True)
 
 
 def test_a_stated_node_without_an_address_is_the_only_one_there_is_or_cannot_be_found() -> None:
@@ -185,23 +187,23 @@ def test_a_stated_node_without_an_address_is_the_only_one_there_is_or_cannot_be_
     with pytest.raises(
         ClusterError, match=r"found by its address, but 'head' states none\. Living: 10\.0\.0\.1, 10\.0\.0\.2"
     ):
-        matched(stated, [node("10.0.0.1"), node("10.0.0.2")])
-    (found,) = matched(stated, [node("10.0.0.1")]).nodes
-    assert (found.name, found.address) == ("head", "10.0.0.1")
+        match_cluster(stated, [node("10.0.0.1"), node("10.0.0.2")])
+    (machine,) = match_cluster(stated, [node("10.0.0.1")]).nodes
+    assert (machine.name, machine.address) == ("head", "10.0.0.1")
 
 
 def test_a_ray_on_loopback_is_found_at_every_address_of_this_machine() -> None:
     rate = Figure(1.0, "stated")
     for address in ("127.0.0.1", "127.0.0.5"):  # every address of 127.0.0.0/8 is this machine's
         stated = ClusterSpec((Node("head", address, 2.0),), (Link("head", "head", rate, rate),))
-        assert matched(stated, [node("127.0.0.1")]).nodes[0].address == "127.0.0.1"
+        assert match_cluster(stated, [node("127.0.0.1")]).nodes[0].address == "127.0.0.1"
         with pytest.raises(ClusterError, match="none lives at"):
-            matched(stated, [node("10.0.0.1")])
+            match_cluster(stated, [node("10.0.0.1")])
     elsewhere = ClusterSpec((Node("head", "192.0.2.77", 2.0),), (Link("head", "head", rate, rate),))
     with pytest.raises(ClusterError, match=r"none lives at 192\.0\.2\.77"):
-        matched(elsewhere, [node("127.0.0.1")])
+        match_cluster(elsewhere, [node("127.0.0.1")])
 
 
 def test_several_workers_stated_for_a_node_with_gpus_are_refused() -> None:
     with pytest.raises(ClusterError, match=r"states 2 workers for 'node0', which has 4; leave `workers` out"):
-        matched(cases.star_cluster(1, workers=2), [node("10.0.0.1", GPU=4.0)])
+        match_cluster(cases.star_cluster(1, workers=2), [node("10.0.0.1", GPU=4.0)])

@@ -1,4 +1,4 @@
-"""What a killed process has started is ended by its guard, and nothing else is."""
+"""A guard ends all descendants of a killed process, and nothing else."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ import pytest
 from tests.tune.jobs import Job
 
 SECONDS = 20.0
-"""Seconds after which nothing may be left of what was killed."""
+"""Seconds within which all remains of a killed process must be gone."""
 
 PROGRAM = """
 import os, subprocess, sys, time
-from trials.guard import Guard, guard_of_this_process, guarded
+from trials.guard import Guard, guard_of_this_process, guarding
 
 def started(*command, **options):
     options.setdefault("stdout", subprocess.DEVNULL)
@@ -39,7 +39,7 @@ Start = Callable[[str], tuple[subprocess.Popen[str], list[int]]]
 
 @pytest.fixture
 def start() -> Iterator[Start]:
-    """Runs a program until it waits; the process and the numbers it has printed."""
+    """Run a program until it waits; return the process and the numbers it has printed."""
     processes: list[subprocess.Popen[str]] = []
     numbers: list[int] = []
 
@@ -90,7 +90,7 @@ def test_a_kill_ends_what_was_started_inside_wherever_it_has_gone_and_nothing_ou
 
 
 def test_a_kill_at_once_is_noticed_too(start: Start) -> None:
-    """It comes when the guard may not even run yet."""
+    """The kill may come before the guard even runs."""
     killed, (child,) = start(
         "guard = Guard()\nwith guard.marks():\n    started('sleep', '600')\nos.kill(os.getpid(), 9)"
     )
@@ -98,9 +98,9 @@ def test_a_kill_at_once_is_noticed_too(start: Start) -> None:
     assert gone_in_time(lambda: not lives(child))
 
 
-def test_what_a_killed_process_wants_done_is_done_at_last(start: Start, tmp_path: Path) -> None:
+def test_the_last_command_of_a_killed_process_is_run(start: Start, tmp_path: Path) -> None:
     killed, (child,) = start(
-        f"with guarded(then=['sh', '-c', 'pwd > {tmp_path}/done']):\n    started('sleep', '600')\n    wait()"
+        f"with guarding(then=['sh', '-c', 'pwd > {tmp_path}/done']):\n    started('sleep', '600')\n    wait()"
     )
     killed.kill()
     done = tmp_path / "done"
@@ -110,7 +110,7 @@ def test_what_a_killed_process_wants_done_is_done_at_last(start: Start, tmp_path
 
 
 def test_a_guard_that_has_ended_touches_nothing(start: Start, tmp_path: Path) -> None:
-    killed, (child,) = start(f"with guarded(then=['touch', '{tmp_path}/done']):\n    started('sleep', '600')\nwait()")
+    killed, (child,) = start(f"with guarding(then=['touch', '{tmp_path}/done']):\n    started('sleep', '600')\nwait()")
     killed.kill()
     time.sleep(2.0)  # twice as long as a guard takes to look
     assert lives(child)
@@ -118,10 +118,10 @@ def test_a_guard_that_has_ended_touches_nothing(start: Start, tmp_path: Path) ->
 
 
 def test_guards_leave_each_other_to_tidy_up(start: Start, tmp_path: Path) -> None:
-    """The outer of two commands, which started the inner, is killed; what the inner wants done is still done."""
-    inner = f"{PROGRAM}\nwith guarded(then=['touch', '{tmp_path}/done']):\n    time.sleep(600)"
+    """The outer of two commands, which started the inner, is killed; the inner's last command still runs."""
+    inner = f"{PROGRAM}\nwith guarding(then=['touch', '{tmp_path}/done']):\n    time.sleep(600)"
     killed, (child,) = start(
-        f"with guarded():\n    started(sys.executable, '-c', {inner!r})\n    time.sleep(1)\n    wait()"
+        f"with guarding():\n    started(sys.executable, '-c', {inner!r})\n    time.sleep(1)\n    wait()"
     )
     killed.kill()
     assert gone_in_time((tmp_path / "done").exists)
@@ -132,7 +132,7 @@ def test_the_environment_is_as_before_outside() -> None:
     before = dict(os.environ)
     code = (
         PROGRAM
-        + "before = dict(os.environ)\nwith guarded():\n    assert os.environ != before\nprint(os.environ == before)"
+        + "before = dict(os.environ)\nwith guarding():\n    assert os.environ != before\nprint(os.environ == before)"
     )
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=before)
     assert said.stdout == "True\n"
@@ -164,8 +164,8 @@ def test_a_new_guard_after_a_killed_one_leaves_alone_what_the_old_one_has_marked
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("with_its_guard", [False, True])
-def test_of_a_killed_process_that_has_started_ray_nothing_is_left(tmp_path: Path, with_its_guard: bool) -> None:
-    """Dashboard, agents, a worker in the middle of a call: all of it, wherever Ray has put it."""
+def test_nothing_is_left_of_a_killed_process_that_has_started_ray(tmp_path: Path, with_its_guard: bool) -> None:
+    """Dashboard, agents and a worker in the middle of a call end, wherever Ray has put them."""
     job = Job(tmp_path, module="tests.trials.holding_ray")
     try:
         job.wait_for("Ray is there.")

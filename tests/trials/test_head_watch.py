@@ -1,4 +1,4 @@
-"""Watching the head: a real listener that goes away."""
+"""Watching the head: a real listener that disappears."""
 
 from __future__ import annotations
 

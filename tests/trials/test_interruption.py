@@ -15,7 +15,7 @@ from trials.signals import ctrl_c_is_ignored, ctrl_c_waits, handlers_stay, reque
 
 
 def press(times: int, reached: list[str]) -> None:
-    """A block in which Ctrl-C is pressed; note whether its end is reached."""
+    """A block in which Ctrl-C is pressed; notes whether its end is reached."""
     with ctrl_c_waits():
         for _ in range(times):
             signal.raise_signal(signal.SIGINT)
@@ -141,6 +141,7 @@ def test_the_end_of_a_command_is_reached_where_its_terminal_is_gone() -> None:
     code = (
         "import os, signal\n"
         "from trials.signals import requests_end_as_ctrl_c\n"
+        "signal.signal(signal.SIGHUP, signal.SIG_DFL)\n"  # under nohup, tests ignore the signal
         "with requests_end_as_ctrl_c() as ending:\n"
         "    try:\n"
         "        os.write(3, b'started')\n"
@@ -160,7 +161,7 @@ def test_the_end_of_a_command_is_reached_where_its_terminal_is_gone() -> None:
         os.close(writer)
         told = os.read(reader, 100)
         os.close(terminal)
-        os.kill(started.pid, signal.SIGHUP)  # the kernel sends it only to whom the terminal controls
+        os.kill(started.pid, signal.SIGHUP)  # the kernel sends the signal only to processes that the terminal controls
         told += os.read(reader, 100)
     os.close(reader)
     assert (told, started.returncode) == (b"started ended", 129)

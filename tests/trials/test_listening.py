@@ -1,4 +1,6 @@
-"""Where the processes of a search on one machine listen, looked up in the kernel's tables during a real search."""
+"""The addresses where the processes of a search on one machine listen, read from the kernel's tables during a
+search.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +13,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from autosync.engine import listening
+from autosync.engine.tensorflow import listening
 from autosync.errors import ClusterError
 from tests.tune.jobs import Job
 from trials.workers.exposure import servers_listen
 
 SERVER = """
 import sys
-from autosync.engine.servers import connect, start_server
+from autosync.engine.tensorflow.servers import connect, start_server
 _, address = start_server(sys.argv[1])
 print(address, flush=True)
 sys.stdin.readline()
@@ -28,26 +30,28 @@ LISTENS = "0A"
 
 
 def sockets_of(pids: list[int]) -> dict[str, str]:
-    """The addresses at which these processes listen for TCP, as the kernel writes them, with their command lines."""
+    """Return the addresses at which these processes listen for TCP, as the kernel writes them, with their command
+    lines.
+    """
     sockets = {}
     for table in ("tcp", "tcp6"):
         for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
             _, local, _, state, *_, inode = line.split()[:10]
             if state == LISTENS:
                 sockets[f"socket:[{inode}]"] = local
-    found = {}
+    addresses = {}
     for pid in pids:
         try:
             files = {os.readlink(file) for file in Path(f"/proc/{pid}/fd").iterdir()}
             command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()[:60]
         except OSError:
             continue  # it has ended
-        found.update({sockets[file]: command for file in files if file in sockets})
-    return found
+        addresses.update({sockets[file]: command for file in files if file in sockets})
+    return addresses
 
 
 def host_of(local: str) -> str:
-    """The IP address in a line of /proc/net/tcp or tcp6, whose words are in this machine's order of bytes."""
+    """Return the IP address in a line of /proc/net/tcp or tcp6, whose words are in this machine's byte order."""
     words = local.partition(":")[0]
     raw = b"".join(int(words[at : at + 8], 16).to_bytes(4, sys.byteorder) for at in range(0, len(words), 8))
     if len(raw) == 16 and raw.startswith(bytes(10) + b"\xff\xff"):
@@ -75,30 +79,30 @@ def test_a_server_listens_at_its_address_only() -> None:
 
 
 def test_an_address_of_another_machine_is_refused() -> None:
-    from autosync.engine.servers import start_server
+    from autosync.engine.tensorflow.servers import start_server
 
     with pytest.raises(ClusterError, match=r"no interface of this node has '192\.0\.2\.77' .*`--node-ip-address`"):
         start_server("192.0.2.77")
 
 
-def test_what_listens_where_is_said() -> None:
-    assert servers_listen(["127.0.0.1:1", "127.0.0.1:2"], is_open=False) == (
-        "TensorFlow's servers listen on 127.0.0.1 only, where every user of this machine can connect."
+def test_the_listening_addresses_are_reported() -> None:
+    assert servers_listen("The servers", ["127.0.0.1:1", "127.0.0.1:2"], is_open=False) == (
+        "The servers listen on 127.0.0.1 only, where every user of this machine can connect."
     )
     trusted = "They ask for no password, so use a network that you trust."
-    assert servers_listen(["10.0.0.1:1", "10.0.0.2:1"], is_open=False) == (
-        f"TensorFlow's servers listen at the nodes' addresses only. {trusted}"
+    assert servers_listen("The servers", ["10.0.0.1:1", "10.0.0.2:1"], is_open=False) == (
+        f"The servers listen at the nodes' addresses only. {trusted}"
     )
-    assert servers_listen(["10.77.0.1:1"], is_open=False, is_emulated=True) == (
-        "TensorFlow's servers listen on the emulated network, which only its own nodes can reach."
+    assert servers_listen("The servers", ["10.77.0.1:1"], is_open=False, is_emulated=True) == (
+        "The servers listen on the emulated network, which only its own nodes can reach."
     )
-    assert servers_listen(["127.0.0.1:1"], is_open=True) == (
-        f"TensorFlow's servers listen on all interfaces. {trusted}"
+    assert servers_listen("The servers", ["127.0.0.1:1"], is_open=True) == (
+        f"The servers listen on all interfaces. {trusted}"
     )
 
 
 def test_a_search_on_one_machine_listens_on_loopback_only(tmp_path: Path) -> None:
-    """Ray's processes, its workers' and TensorFlow's servers: no other machine can connect to any of them."""
+    """No other machine can connect to Ray's processes, or to the workers' and TensorFlow's servers."""
     job = Job(tmp_path, "--model=mlp", "--workers=2", "--trials=8", "--seed=1", "--out=out", "--no-probe")
     try:
         job.wait_for("TensorFlow's servers listen on 127.0.0.1 only")

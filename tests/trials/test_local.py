@@ -1,4 +1,4 @@
-"""Real trials in this process: TensorFlow trains, and the command tells what came of it."""
+"""Real trials in this process: TensorFlow trains, and the command reports the result."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from pathlib import Path
 
 import keras
 import pytest
-import tensorflow as tf  # loaded before tests/conftest.py splits this process' CPU into devices
+import tensorflow as tf  # loaded before tests/conftest.py splits this process's CPU into devices
 
 from autosync.baselines import BASELINES
 from autosync.commands.trial import main
-from autosync.engine.capture.capturing import capture
-from autosync.engine.zoo import build_task
+from autosync.engine.tensorflow.capture.capturing import capture
 from autosync.spec import ClusterSpec, RuntimeRecord, TimingProtocol
+from autosync.zoo import build_task
 from tests.contracts.tasks import build
 from trials.cluster.discovery import local_cluster
-from trials.fleet.here import LocalBackend
+from trials.fleet.local_backend import LocalBackend
 from trials.trial import TrialRequest
 
 FAILED, REFUSED = 1, 2
@@ -38,7 +38,7 @@ def strategy_file(cluster: ClusterSpec, tmp_path_factory: pytest.TempPathFactory
 
 
 def run(file: Path, *options: object, model: str = "mlp") -> int:
-    return main([str(each) for each in ("--model", model, "--strategy", file, *SHORT, *options)])
+    return main([str(argument) for argument in ("--model", model, "--strategy", file, *SHORT, *options)])
 
 
 def test_training_that_diverges_is_a_failed_record(cluster: ClusterSpec) -> None:
@@ -69,13 +69,30 @@ def test_the_command_tells_model_cluster_and_step_time(strategy_file: Path, caps
     assert "\nMedian: " in out
 
 
-def test_the_command_prints_the_record_as_json_and_nothing_else(
+def test_the_command_prints_the_record_as_json_and_messages_to_stderr(
     strategy_file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(strategy_file, "--json", "--seed", 5) == 0
-    record = RuntimeRecord.from_json(json.loads(capsys.readouterr().out))
+    printed = capsys.readouterr()
+    assert "\nMedian: " in printed.err
+    record = RuntimeRecord.from_json(json.loads(printed.out))
     assert (record.outcome, record.purpose, record.label, record.seed) == ("ok", "manual", "one_server", 5)
     assert len(record.step_seconds) == 3
+
+
+def test_a_quiet_trial_prints_its_median_alone(strategy_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(strategy_file, "--quiet") == 0
+    outcome, median = capsys.readouterr().out.splitlines()
+    assert outcome.endswith(": ok")
+    assert median.startswith("Median: ")
+
+
+def test_a_verbose_trial_prints_every_step(strategy_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(strategy_file, "--verbose") == 0
+    steps = [line for line in capsys.readouterr().out.splitlines() if line.startswith("Step ")]
+    assert [line.partition(":")[0] for line in steps] == ["Step 1", "Step 2", "Step 3"]
+    assert run(strategy_file, "--verbose", "--quiet") == REFUSED
+    assert capsys.readouterr().err == "trial: --quiet and --verbose exclude each other; leave one of them out.\n"
 
 
 def test_a_trial_that_fails_is_told_and_is_no_success(strategy_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -89,7 +106,7 @@ def test_a_strategy_that_does_not_fit_is_refused_with_its_first_fault(
     assert run(strategy_file, "--workers", 1, "--json") == REFUSED
     told = capsys.readouterr()
     assert told.out == ""
-    assert told.err.startswith("trial: Replica 'node0/cpu:1' is not in the cluster.")
+    assert told.err.splitlines()[-1].startswith("trial: Replica 'node0/cpu:1' is not in the cluster.")
 
 
 def test_a_model_function_that_raises_is_refused_with_its_own_words(

@@ -1,4 +1,4 @@
-"""Trials on paced nodes: what the record says of the pace, and when a trial that is late does not count."""
+"""Trials on paced nodes: the record's summary of the pace, and the failure of a trial that is late."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ import pytest
 import tensorflow  # noqa: F401 - loaded before tests/conftest.py splits this process' CPU into devices
 
 from autosync.baselines import BASELINES
-from autosync.engine.capture.capturing import capture
-from autosync.engine.capture.profile import profiled
-from autosync.engine.zoo import build_task
+from autosync.engine.tensorflow.capture.capturing import capture
+from autosync.engine.tensorflow.capture.profile import profile
 from autosync.spec import ClusterSpec, Pace, RuntimeRecord, Slow, Spread, Strategy, TimingProtocol
+from autosync.zoo import build_task
 from tests import cases
 from tests.trials.scripted import SteppingClock, request
 from trials.cluster.discovery import local_cluster
-from trials.fleet.here import LocalBackend
-from trials.trial import Stage, TrialRequest, run_trial
+from trials.fleet.local_backend import LocalBackend
+from trials.trial import TrialRequest, TrialSetup, run_trial
 
 
 def paced_like(cluster: ClusterSpec, pace: Pace) -> ClusterSpec:
@@ -36,9 +36,9 @@ class Taken:
 @final
 @dataclass
 class LateStep:
-    """Two replicas' passes of 100 and 200 ms in three releases; step k is late as `late(k)` says.
+    """Two replicas' passes of 100 and 200 ms in three releases; step k is late by `late(k)`.
 
-    The loss of the `infinite_at`-th step is infinite; `k` begins at 0.
+    The loss of step `infinite_at` is infinite; `k` begins at 0.
     """
 
     late: Callable[[int], Any]
@@ -61,12 +61,12 @@ def played(
     late: Callable[[int], Any], step_seconds: float = 0.21, infinite_at: int = 0, **changes: Any
 ) -> tuple[LateStep, RuntimeRecord]:
     cluster, step = paced_like(cases.local_cluster(2), Pace(0.0, 0.1)), LateStep(late, infinite_at)
-    stage = Stage(cases.mlp_model(), cluster, SteppingClock([step_seconds] * 9))
+    stage = TrialSetup(cases.mlp_model(), cluster, SteppingClock([step_seconds] * 9))
     return step, run_trial(step, request(**changes), stage)
 
 
 def test_a_record_says_what_passes_were_to_take_took_and_how_late_releases_were_in_its_timed_steps() -> None:
-    """The first three steps are for building and warming up: what is late there is not told."""
+    """The first three steps are setup and warm-up, whose lateness is not recorded."""
     step, record = played(
         lambda k: np.full((2, 3), 0.05) if k < 3 else [[0.0, 0.001, 0.002], [0.0, 0.0, 0.004]], seed=9
     )
@@ -95,7 +95,7 @@ def test_a_trial_whose_median_release_is_late_by_over_a_twentieth_of_its_pass_ha
         )
 
 
-def test_what_is_stopped_for_being_slow_while_it_was_late_has_failed_instead() -> None:
+def test_a_trial_stopped_for_being_slow_while_it_was_late_has_failed_instead() -> None:
     slow = {"best_median_seconds": 0.05}
     _, in_time = played(lambda _: np.zeros((2, 3)), **slow)
     _, late = played(lambda _: np.full((2, 3), 0.03), **slow)
@@ -114,7 +114,7 @@ def test_a_step_of_an_infinite_loss_was_not_timed_and_its_passes_are_not_told() 
 
 @pytest.mark.parametrize("numbers", ["recorded", "held"])
 def test_a_real_trial_on_paced_workers_takes_its_pace_and_says_how_it_was_kept(numbers: str) -> None:
-    captured = profiled(capture(build_task("mlp")))
+    captured = profile(capture(build_task("mlp")))
     pace = Pace(0.0, 0.04, numbers, Spread(0.1, Slow(0.5, 3, 2.0)))
     cluster = paced_like(local_cluster(2), pace)
     backend = LocalBackend(captured.to_bytes(), cluster)

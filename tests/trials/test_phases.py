@@ -1,4 +1,4 @@
-"""Trials on clusters whose links change, with the phase that each step was in."""
+"""Trials on clusters whose links change, with the phase of each step."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from autosync.spec import ClusterSpec, Figure, LaterRate, RuntimeRecord
 from tests import cases
 from tests.trials.scripted import Script, SteppingClock, request
 from trials.phases import VARIABLE, phases_here, read_begun, write_begun
-from trials.trial import Stage, run_trial
+from trials.trial import TrialSetup, run_trial
 
 STARTED_AT = 1_700_000_000.0
 
 
 @dataclass
 class DatedClock(SteppingClock):
-    """Steps of given seconds, in a trial that begins at a given time."""
+    """Steps of given seconds, in a trial that starts at a given time."""
 
     def timestamp(self) -> float:
         return STARTED_AT
@@ -28,16 +28,16 @@ class DatedClock(SteppingClock):
 def changing(*times: float) -> ClusterSpec:
     cluster = cases.local_cluster(2)
     later = tuple(LaterRate(time, Figure(0.1, "stated")) for time in times)
-    return replace(cluster, links=tuple(replace(each, later=later) for each in cluster.links))
+    return replace(cluster, links=tuple(replace(link, later=later) for link in cluster.links))
 
 
 def played(cluster: ClusterSpec, seconds: list[float]) -> RuntimeRecord:
     script = Script([1.0] * 9)
-    return run_trial(script, request(), Stage(cases.mlp_model(), cluster, DatedClock(seconds)))
+    return run_trial(script, request(), TrialSetup(cases.mlp_model(), cluster, DatedClock(seconds)))
 
 
 def test_a_record_says_which_phase_each_timed_step_began_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two steps warm up; the six timed ones begin 1 to 6 s after the trial, and changes come later than planned."""
+    """Two steps warm up; the six timed ones start 1 to 6 s after the trial, and changes come later than planned."""
     file = tmp_path / "phases.json"
     write_begun(file, [STARTED_AT - 10, STARTED_AT + 2.5, STARTED_AT + 5])
     monkeypatch.setenv(VARIABLE, str(file))

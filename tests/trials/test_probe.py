@@ -1,4 +1,4 @@
-"""Probing over computed networks: what is measured comes near to what the network is."""
+"""Probing over computed networks: the measured figures are close to the network's."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from autosync.errors import ClusterError
 from autosync.spec import ClusterSpec, Figure, Link
 from tests import cases
 from tests.trials.fluid_network import FluidNetwork
-from trials.probe import ProbeSettings, Probing, probed
+from trials.probe import ProbeSettings, Probing, probe_cluster
 
 
 def rated(cluster: ClusterSpec, gbit_per_s: dict[tuple[str, str], float]) -> ClusterSpec:
-    """`cluster` with some links' rates set."""
+    """Return `cluster` with the rates of some links set."""
     links = (
         replace(link, gbit_per_s=Figure(gbit_per_s.get((link.source, link.target), link.gbit_per_s.value), "stated"))
         for link in cluster.links
@@ -25,18 +25,18 @@ def rated(cluster: ClusterSpec, gbit_per_s: dict[tuple[str, str], float]) -> Clu
 
 
 def assumed(truth: ClusterSpec) -> ClusterSpec:
-    """`truth` as it is known before it is probed."""
+    """Return `truth` as it is known before it is probed."""
     rate, latency = Figure(7.0, "assumed"), Figure(700.0, "assumed")
     return replace(truth, links=tuple(replace(link, gbit_per_s=rate, latency_us=latency) for link in truth.links))
 
 
 def probing_of(truth: ClusterSpec, settings: ProbeSettings | None = None, burst_bytes: int = 0) -> Probing:
     network = FluidNetwork(truth, burst_bytes)
-    return probed(assumed(truth), network, settings, network.now, network.pause)
+    return probe_cluster(assumed(truth), network, settings, network.now, network.pause)
 
 
 def rates(cluster: ClusterSpec) -> dict[tuple[str, str], float]:
-    """Rates of the measured links."""
+    """Return the rates of the measured links."""
     measured = [link for link in cluster.links if link.gbit_per_s.source == "measured"]
     return {(link.source, link.target): link.gbit_per_s.value for link in measured}
 
@@ -47,7 +47,7 @@ def between_nodes(cluster: ClusterSpec) -> dict[tuple[str, str], float]:
 
 
 def link(cluster: ClusterSpec, source: str, target: str) -> Link:
-    return next(each for each in cluster.links if (each.source, each.target) == (source, target))
+    return next(link for link in cluster.links if (link.source, link.target) == (source, target))
 
 
 @pytest.mark.parametrize("gbit_per_s", [0.01, 0.1, 1.0, 10.0])
@@ -64,7 +64,7 @@ def test_a_way_in_that_is_faster_than_every_way_out_is_filled_by_several() -> No
 
 def test_one_slow_node_hides_nothing_of_the_others() -> None:
     slow = {("node3", "switch"): 0.02, ("switch", "node3"): 0.05}
-    fast = {("node0", "switch"): 0.38}  # only node1 and node2 together can take this
+    fast = {("node0", "switch"): 0.38}  # only node1 and node2 together can use this rate
     truth = rated(cases.star_cluster(4, 0.2), slow | fast)
     assert rates(probing_of(truth).cluster) == pytest.approx(between_nodes(truth), rel=0.02)
 
@@ -82,37 +82,37 @@ def test_a_link_that_racks_share_is_measured_where_it_is_thinner_than_its_nodes_
 def test_many_nodes_are_probed_side_by_side() -> None:
     slow = {("node7", "switch"): 0.1, ("switch", "node11"): 0.2}
     truth = rated(cases.star_cluster(20, 1.0), slow)
-    # Computed time passes one call after the other, so it takes more of it.
-    found = probing_of(truth, ProbeSettings(budget_seconds=500.0)).cluster
-    assert rates(found) == pytest.approx(between_nodes(truth), rel=0.02)
+    # Virtual time passes one call after another, so probing takes more of it.
+    measured = probing_of(truth, ProbeSettings(budget_seconds=500.0)).cluster
+    assert rates(measured) == pytest.approx(between_nodes(truth), rel=0.02)
 
 
 def test_a_burst_that_passes_at_line_speed_is_not_taken_for_the_rate() -> None:
     truth = cases.star_cluster(3, 0.1)
-    found = probing_of(truth, burst_bytes=200_000).cluster
-    assert rates(found) == pytest.approx(between_nodes(truth), rel=0.02)
+    measured = probing_of(truth, burst_bytes=200_000).cluster
+    assert rates(measured) == pytest.approx(between_nodes(truth), rel=0.02)
 
 
 def test_latencies_of_links_add_up_to_those_of_their_routes() -> None:
     truth = cases.star_cluster(4)
     late = tuple(
-        replace(each, latency_us=Figure(400.0, "stated")) if "node2" in (each.source, each.target) else each
-        for each in truth.links
+        replace(link, latency_us=Figure(400.0, "stated")) if "node2" in (link.source, link.target) else link
+        for link in truth.links
     )
     truth = replace(truth, links=late)
-    found = probing_of(truth).cluster
+    measured = probing_of(truth).cluster
     for first in truth.nodes:
         for second in truth.nodes:
             if first != second:
-                route, true_route = (each.route(first.name, second.name) for each in (found, truth))
-                expected = sum(each.latency_us.value for each in true_route)
-                assert sum(each.latency_us.value for each in route) == pytest.approx(expected, rel=0.01)
-                assert {each.latency_us.source for each in route} == {"measured"}
+                route, true_route = (cluster.route(first.name, second.name) for cluster in (measured, truth))
+                expected = sum(link.latency_us.value for link in true_route)
+                assert sum(link.latency_us.value for link in route) == pytest.approx(expected, rel=0.01)
+                assert {link.latency_us.source for link in route} == {"measured"}
 
 
 def test_workers_of_one_node_are_timed_through_its_loopback() -> None:
-    found = probing_of(cases.local_cluster(3)).cluster
-    loopback = link(found, "node0", "node0")
+    measured = probing_of(cases.local_cluster(3)).cluster
+    loopback = link(measured, "node0", "node0")
     assert loopback.gbit_per_s.source == "measured"
     assert loopback.gbit_per_s.value == pytest.approx(40.0, rel=0.02)
     assert loopback.latency_us.value == pytest.approx(20.0, rel=0.02)
@@ -143,18 +143,18 @@ def test_all_but_figures_stays_as_it_was() -> None:
     after = probing_of(cases.rack_cluster()).cluster
     assert after.switches == before.switches
     assert tuple(replace(node, copy_gbit_per_s=None, message_us=None) for node in after.nodes) == before.nodes
-    assert [(each.source, each.target) for each in after.links] == [(each.source, each.target) for each in before.links]
+    assert [(link.source, link.target) for link in after.links] == [(link.source, link.target) for link in before.links]
 
 
 @pytest.mark.parametrize(("nodes", "gbit_per_s"), [(4, 0.1), (8, 0.1), (16, 0.1), (4, 10.0)])
 def test_probing_ends_within_its_budget(nodes: int, gbit_per_s: float) -> None:
     probing = probing_of(cases.star_cluster(nodes, gbit_per_s))
-    assert probing.report["seconds"] <= 20.5  # a round that has begun is finished
+    assert probing.report["seconds"] <= 20.5  # a started round is finished
     assert probing.report["probes_left_out"] == 0
 
 
 @pytest.mark.parametrize("truth", [cases.star_cluster(8, 0.1), cases.racks(2, 2, 2, 2)], ids=["star", "four racks"])
-def test_whatever_a_short_budget_leaves_out_a_pair_has_crossed_every_link(truth: ClusterSpec) -> None:
+def test_even_with_a_short_budget_a_pair_has_crossed_every_link(truth: ClusterSpec) -> None:
     probing = probing_of(truth, ProbeSettings(budget_seconds=0.1))
     assert probing.report["probes_left_out"] > 0
     assert rates(probing.cluster) == pytest.approx(between_nodes(truth), rel=0.05)
@@ -178,16 +178,16 @@ def test_a_node_that_cannot_be_reached_is_named() -> None:
     network = FluidNetwork(truth, dead=frozenset({"node1"}))
     message = "Probing node0 -> node1 failed: A worker cannot be reached (UnavailableError: Socket closed)."
     with pytest.raises(ClusterError, match=re.escape(message)):
-        probed(assumed(truth), network, now=network.now, pause=network.pause)
+        probe_cluster(assumed(truth), network, now=network.now, pause=network.pause)
 
 
 def test_a_node_that_never_answers_is_named() -> None:
     truth = cases.star_cluster(3)
     network = FluidNetwork(truth, silent="node2")
     message = (
-        "Probing node2 -> node0 got no answer within 0.2 s; see that these nodes live and reach each other, "
+        "Probing node2 -> node0 got no answer within 0.2 s; check that these nodes live and reach each other, "
         "then probe again."
     )
     with pytest.raises(ClusterError, match=re.escape(message)):
-        probed(assumed(truth), network, ProbeSettings(answer_seconds=0.2), network.now, network.pause)
+        probe_cluster(assumed(truth), network, ProbeSettings(answer_seconds=0.2), network.now, network.pause)
     network.forever.set()

@@ -1,4 +1,4 @@
-"""Fitting figures to samples of probes."""
+"""Fits figures to samples of probes."""
 
 from __future__ import annotations
 
@@ -10,29 +10,34 @@ from collections.abc import Sequence
 import pytest
 
 from tests import cases
-from trials.probe.flows import Flow, Probe, Sample, link_latencies_us, link_rates_gbit_per_s, seconds_a_byte
+from trials.probe.flows import Probe, ProbeFlow, ProbeSample, link_latencies_us, link_rates_gbit_per_s, seconds_a_byte
 from trials.probe.timing import FlowTiming, time_flows
 
 
 def test_small_messages_do_not_count_for_the_slope() -> None:
-    samples = [Sample(1_000, 0.003), Sample(500_000, 0.028), Sample(1_000_000, 0.068)]
+    samples = [ProbeSample(1_000, 0.003), ProbeSample(500_000, 0.028), ProbeSample(1_000_000, 0.068)]
     assert seconds_a_byte(samples) == pytest.approx(8e-8)
 
 
 def test_a_time_that_something_else_has_lengthened_changes_nothing() -> None:
-    clean = [Sample(500_000, 0.053), Sample(1_000_000, 0.093)]
-    disturbed = [Sample(500_000, 0.140), Sample(1_000_000, 0.095), Sample(1_000_000, 0.400)]
+    clean = [ProbeSample(500_000, 0.053), ProbeSample(1_000_000, 0.093)]
+    disturbed = [ProbeSample(500_000, 0.140), ProbeSample(1_000_000, 0.095), ProbeSample(1_000_000, 0.400)]
     assert seconds_a_byte([*clean, *disturbed]) == seconds_a_byte(clean) == pytest.approx(8e-8)
 
 
 def test_halves_that_other_work_has_lengthened_do_not_make_a_link_faster() -> None:
-    """Small messages tell: 10 MB at 1 Gbit/s, whose halves took 8 ms too long each time."""
-    samples = [Sample(1_000, 0.004), Sample(64_000, 0.0045), *[Sample(5_000_000, 0.052)] * 2, Sample(10_000_000, 0.084)]
+    """Small messages bound the rate: 10 MB at 1 Gbit/s, whose halves took 8 ms too long each time."""
+    samples = [
+        ProbeSample(1_000, 0.004),
+        ProbeSample(64_000, 0.0045),
+        *[ProbeSample(5_000_000, 0.052)] * 2,
+        ProbeSample(10_000_000, 0.084),
+    ]
     assert 0.95 <= 8e-9 / seconds_a_byte(samples) <= 1.06
 
 
 def test_a_link_of_1_gbit_per_s_is_not_measured_faster_on_a_busy_machine() -> None:
-    """Twelve probes of one link, with other work of 3 ms on average in 60 % of the messages, 200 times over."""
+    """Twelve probes of one link, with other work of 3 ms on average in 60 % of the messages, 200 times."""
     rng = random.Random(53)
 
     def call(sizes: Sequence[int]) -> float:
@@ -40,33 +45,35 @@ def test_a_link_of_1_gbit_per_s_is_not_measured_faster_on_a_busy_machine() -> No
         return 4e-3 + max(sum(sizes) - 41_500, 0) * 8e-9 + busy
 
     cluster = cases.star_cluster(2)
-    found: dict[float, list[float]] = {0.1: [], 0.02: []}
-    for message_seconds, rates in found.items():
+    rates_by_seconds: dict[float, list[float]] = {0.1: [], 0.02: []}
+    for message_seconds, rates in rates_by_seconds.items():
         for _ in range(100):
             samples = [time_flows(call, [1.0], FlowTiming(message_seconds), lambda _: None) for _ in range(12)]
-            betas = {Probe((Flow("node0", "node1", 1 + n),)): seconds_a_byte(each) for n, each in enumerate(samples)}
+            betas = {
+                Probe((ProbeFlow("node0", "node1", 1 + n),)): seconds_a_byte(timed) for n, timed in enumerate(samples)
+            }
             rates.append(link_rates_gbit_per_s(cluster, betas)["node0", "switch"])
-    assert max(found[0.1]) < 1.07
-    assert max(found[0.02]) < 1.2  # 20 ms are short among such disturbances; the figure was 2.8
-    assert [statistics.median(rates) for rates in found.values()] == pytest.approx([1.0, 1.0], abs=0.02)
+    assert max(rates_by_seconds[0.1]) < 1.07
+    assert max(rates_by_seconds[0.02]) < 1.2  # 20 ms are short among such disturbances; the figure was 2.8
+    assert [statistics.median(rates) for rates in rates_by_seconds.values()] == pytest.approx([1.0, 1.0], abs=0.02)
 
 
 def test_a_slope_that_noise_made_absurd_is_bounded_by_what_a_message_took() -> None:
-    assert seconds_a_byte([Sample(500_000, 0.050), Sample(1_000_000, 0.049)]) == pytest.approx(0.049e-6 / 4)
+    assert seconds_a_byte([ProbeSample(500_000, 0.050), ProbeSample(1_000_000, 0.049)]) == pytest.approx(0.049e-6 / 4)
 
 
 def test_a_links_rate_is_the_middle_of_the_throughputs_near_the_largest() -> None:
     cluster = cases.star_cluster(4)
     mbit_per_s = {"node1": 190.0, "node2": 196.0, "node3": 100.0}
-    betas = {Probe((Flow("node0", target),)): 8e-6 / rate for target, rate in mbit_per_s.items()}
+    betas = {Probe((ProbeFlow("node0", target),)): 8e-6 / rate for target, rate in mbit_per_s.items()}
     rates = link_rates_gbit_per_s(cluster, betas)
     assert rates["node0", "switch"] == pytest.approx(0.193)
     assert rates["switch", "node3"] == pytest.approx(0.1)
 
 
 def test_a_route_that_is_all_there_is_to_tell_is_split_in_equal_parts() -> None:
-    found = link_latencies_us(cases.star_cluster(2), {("node0", "node1"): 300.0, ("node1", "node0"): 500.0})
-    assert found == pytest.approx(
+    latencies = link_latencies_us(cases.star_cluster(2), {("node0", "node1"): 300.0, ("node1", "node0"): 500.0})
+    assert latencies == pytest.approx(
         {
             ("node0", "switch"): 150.0,
             ("switch", "node1"): 150.0,

@@ -1,4 +1,4 @@
-"""The probes that are made, and which of them go side by side."""
+"""The choice of probes, and of the probes that run side by side."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from trials.probe.schedule import FEW_NODES, fill_probe, fillable_links, loopbac
 
 
 def racks(count: int, nodes: int) -> ClusterSpec:
-    """`count` racks of `nodes` nodes, their switches joined by one more at half their nodes' rates together."""
+    """`count` racks of `nodes` nodes; one more switch joins theirs, at half the total rate of a rack's nodes."""
     near, far = Figure(1.0, "stated"), Figure(nodes / 2, "stated")
     latency = Figure(10.0, "stated")
     names = [f"rack{index}" for index in range(count)]
@@ -113,7 +113,7 @@ def test_one_node_has_nothing_but_its_loopback_to_probe() -> None:
     assert [str(probe) for probe in loopback_probes(cluster)] == ["node0 -> node0"]
 
 
-def test_what_a_fan_sends_each_is_in_proportion_to_what_each_can_take() -> None:
+def test_a_fan_sends_in_proportion_to_the_rates_of_its_targets() -> None:
     cluster = cases.star_cluster(4)
     known = {("switch", "node1"): 0.4, ("switch", "node2"): 0.1, ("switch", "node3"): 0.4, ("node0", "switch"): 0.4}
     probe = fill_probe(cluster, ("node0", "switch"), fillable_links(cluster)["node0", "switch"], known)

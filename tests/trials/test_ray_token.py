@@ -1,4 +1,6 @@
-"""Any running Ray cluster can be joined, with its token where it requires one, and without a token elsewhere."""
+"""A command joins any running Ray cluster, with its token if the cluster requires one, and otherwise without a
+token.
+"""
 
 from __future__ import annotations
 
@@ -93,7 +95,7 @@ def test_a_token_path_that_cannot_be_read_is_named(guarded: PlainCluster, tmp_pa
 
 
 def command(home: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
-    """The output of `autosync` for the user with `home`."""
+    """Return the output of `autosync` for the user with `home`."""
     line = [sys.executable, "-m", "autosync", *map(str, arguments)]
     return subprocess.run(line, env=user(home), cwd=home, capture_output=True, text=True, timeout=300, check=False)
 
@@ -202,10 +204,8 @@ def test_an_address_that_cannot_be_a_heads_is_refused(
 
 
 def ensured(home: Path, **variables: str) -> str:
-    """Print the token after `ensure_private_token` has run in a process of the user with `home`."""
-    program = (
-        "from trials.workers.ray_token import _token, ensure_private_token; ensure_private_token(); print(_token())"
-    )
+    """Return the token after `ensure_private_token` has run in a process of the user with `home`."""
+    program = "from trials.workers import ray_token as r; r.ensure_private_token(); print(r._read_token())"
     command = [sys.executable, "-c", program]
     return subprocess.run(
         command, env=user(home, **variables), capture_output=True, text=True, check=True

@@ -1,4 +1,4 @@
-"""What an exception's message has to tell. The texts are TensorFlow 2.21's own."""
+"""The informative part of an exception's message. The texts are TensorFlow 2.21's own."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ Additional GRPC error information from remote target /job:worker/replica:0/task:
 
 
 class UnavailableError(Exception):
-    """An exception named as TensorFlow's."""
+    """An exception with the name of TensorFlow's."""
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""One trial: what is timed, what is thrown away, and how a trial ends."""
+"""One trial: timed steps, discarded steps, and the ends of a trial."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_a_strategy_with_a_discipline_is_never_timed() -> None:
     local = replace(wanted, strategy=replace(wanted.strategy, discipline=Discipline(Rhythm(8))))
     record = play(script, local)
     assert record.outcome == "failed"
-    assert record.reason.startswith("A step time says nothing about a strategy with a discipline")
+    assert record.reason.startswith("Step times cannot rank a strategy with a discipline")
     assert script.steps == 0
 
 
@@ -109,7 +109,7 @@ def test_only_what_is_a_trials_own_fault_becomes_a_record() -> None:
 
 
 def test_a_trial_over_its_time_limit_is_timed_out_with_the_steps_it_has() -> None:
-    """`SlowClock` begins step 4, the second timed one, at reading 6 = 63 s."""
+    """`SlowClock` starts step 4, the second timed one, at reading 6 = 63 s."""
     protocol = TimingProtocol(warmup_steps=2, timed_steps=6, time_limit_seconds=60.0)
     script = good()
     record = play(script, request(protocol=protocol), SlowClock())
@@ -196,7 +196,7 @@ def test_a_trial_is_stopped_as_soon_as_its_own_scatter_leaves_no_doubt_and_not_b
         return len(record.step_seconds)
 
     assert steps_taken() == 5
-    # One of 8 may well be under the median; of 9, at 95 %, the second least is not.
+    # With 8 steps, one may well be under the median; with 9, at 95 %, the second least is not.
     assert steps_taken(0.1) == 9
     assert steps_taken(*[0.3, 0.2] * 20) == 40, "the median may be 0.2 s"
     assert steps_taken(*[0.24] * 40) == 40, "under 1.25 x"
@@ -210,8 +210,8 @@ def test_a_trial_that_has_all_its_steps_is_never_stopped() -> None:
 def test_the_same_strategy_takes_the_same_time_whatever_ran_before_it() -> None:
     clock = FakeClock()
     first = play(good(), request(), clock)
-    other = play(good(), request("byteps"), clock)
+    another = play(good(), request("byteps"), clock)
     again = play(good(), request(), clock)
     assert first.step_seconds == again.step_seconds == play(good(), request()).step_seconds
-    assert other.step_seconds != first.step_seconds
+    assert another.step_seconds != first.step_seconds
     assert replace(again, started_at=0.0) == replace(first, started_at=0.0)

@@ -1,4 +1,4 @@
-"""A local Ray that is slow is tried once more, and one that cannot start is a sentence."""
+"""A slow local Ray is tried once more, and a Ray that cannot start gives a sentence."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SLOW = "The current node timed out during startup. This could happen because som
 
 @pytest.fixture
 def attempts(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Outcomes of attempts to start Ray, first to last; each that is made is taken off."""
+    """Outcomes of attempts to start Ray, first to last; each attempt removes one."""
     outcomes: list[bool] = []
 
     class Context:
@@ -46,7 +46,7 @@ def test_two_slow_starts_are_a_sentence(attempts: list[bool]) -> None:
     told = str(refusal.value)
     assert told.startswith("Ray could not be started here in 2 attempts: ")
     assert "The current node timed out during startup" in told
-    assert told.endswith("or look at the logs in ray/session_latest/logs of TMPDIR.")
+    assert told.endswith("or check the logs in ray/session_latest/logs of TMPDIR.")
     assert "\n" not in told
 
 

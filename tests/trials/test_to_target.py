@@ -1,4 +1,4 @@
-"""Trials to a target: the curve, what ends them, and what their record says."""
+"""Trials to a target: the curve, the ends, and the record."""
 
 from __future__ import annotations
 
@@ -11,11 +11,9 @@ import numpy as np
 import pytest
 
 from autosync.baselines import BASELINES
-from autosync.engine.capture.captured import CapturedModel
-from autosync.engine.capture.capturing import capture
-from autosync.engine.capture.profile import profiled
-from autosync.engine.zoo import build_task
-from autosync.engine.zoo.quadratic import CURVATURES
+from autosync.engine.tensorflow.capture.captured import CapturedModel
+from autosync.engine.tensorflow.capture.capturing import capture
+from autosync.engine.tensorflow.capture.profile import profile
 from autosync.errors import SpecError
 from autosync.spec import (
     PLAIN,
@@ -31,8 +29,10 @@ from autosync.spec import (
     Target,
     TargetRecord,
 )
+from autosync.zoo import build_task
+from autosync.zoo.quadratic import CURVATURES
 from tests.cases import local_cluster
-from trials.fleet.here import LocalBackend
+from trials.fleet.local_backend import LocalBackend
 from trials.to_target import TargetRequest
 
 FOUR = local_cluster(4)
@@ -41,7 +41,7 @@ PACED = replace(FOUR, nodes=tuple(replace(node, pace=Pace(0.0, 0.03, "recorded",
 
 @cache
 def captured(task: str) -> CapturedModel:
-    return profiled(capture(build_task(task)))
+    return profile(capture(build_task(task)))
 
 
 def strategy_of(backend: LocalBackend, discipline: Discipline) -> Strategy:
@@ -64,10 +64,10 @@ def trained(
 def test_a_run_ends_where_the_target_is_reached_and_says_how_it_came_there() -> None:
     record = trained("digits", Target("loss", 1.2, every=5, steps=400))
     assert record.outcome == "reached", record.reason
-    values = [each.value for each in record.curve]
-    assert [each.step for each in record.curve] == list(range(0, record.steps + 1, 5))
+    values = [point.value for point in record.curve]
+    assert [point.step for point in record.curve] == list(range(0, record.steps + 1, 5))
     assert values[0] == pytest.approx(np.log(10), rel=0.2), "it knows nothing at first"
-    assert all(each > 1.2 for each in values[:-1])
+    assert all(value > 1.2 for value in values[:-1])
     assert values[-1] <= 1.2
     assert record.seconds == pytest.approx(sum(record.step_seconds))
     assert len(record.losses) == record.steps == record.met
@@ -78,10 +78,10 @@ def test_a_run_ends_where_the_target_is_reached_and_says_how_it_came_there() -> 
 
 def test_the_same_seed_is_the_same_run_and_another_one_draws_other_batches() -> None:
     target = Target("loss", 0.01, every=10, steps=20)
-    first, again, other = (trained("digits", target, seed=seed) for seed in (3, 3, 4))
+    first, again, different = (trained("digits", target, seed=seed) for seed in (3, 3, 4))
     assert first.losses == pytest.approx(again.losses, rel=1e-6)
-    assert abs(np.array(first.losses) - np.array(other.losses)).max() > 0.01
-    assert first.curve[0].value == other.curve[0].value, "what it is judged by is the same"
+    assert abs(np.array(first.losses) - np.array(different.losses)).max() > 0.01
+    assert first.curve[0].value == different.curve[0].value, "what it is judged by is the same"
     assert (first.outcome, first.reason) == (
         "not_reached",
         f"After all 20 steps the loss is {first.curve[-1].value:.4g}.",
@@ -141,7 +141,7 @@ def test_a_strategy_that_does_not_fit_is_a_record_with_its_reason() -> None:
 
 def test_a_run_that_diverges_has_failed() -> None:
     model = captured("digits")
-    wild = replace(model, initial_values=tuple(each * np.float32(1e38) for each in model.initial_values))
+    wild = replace(model, initial_values=tuple(value * np.float32(1e38) for value in model.initial_values))
     backend = LocalBackend(wild.to_bytes(), FOUR)
     record = backend.train(TargetRequest(strategy_of(backend, Discipline()), Target("loss", 0.1)))
     assert record.outcome == "failed"
@@ -149,7 +149,7 @@ def test_a_run_that_diverges_has_failed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "sentence"),
+    ("arguments", "sentence"),
     [
         ({"metric": "accuracy", "threshold": 0.9}, "The metric of a target is one of loss, not 'accuracy'."),
         ({"metric": "loss", "threshold": float("nan")}, "A target's threshold is a finite number, not nan."),
@@ -157,15 +157,15 @@ def test_a_run_that_diverges_has_failed() -> None:
         ({"metric": "loss", "threshold": 0.1, "every": 30, "steps": 20}, "not after every 30 of 20."),
     ],
 )
-def test_a_target_that_says_nothing_is_refused(given: dict[str, Any], sentence: str) -> None:
+def test_a_target_that_says_nothing_is_refused(arguments: dict[str, Any], sentence: str) -> None:
     with pytest.raises(SpecError) as error:
-        Target(**given)
+        Target(**arguments)
     assert sentence in str(error.value)
 
 
 @pytest.mark.parametrize("seed", [-1, 2048])
 def test_a_seed_without_batches_of_its_own_is_refused(seed: int) -> None:
-    with pytest.raises(SpecError, match="A seed of training is from 0 to 2047"):
+    with pytest.raises(SpecError, match="A seed of training must be from 0 to 2047"):
         TargetRequest(Strategy(("node0/cpu:0",), ()), Target("loss", 0.1), seed)
 
 
@@ -176,7 +176,7 @@ def test_a_run_far_behind_another_is_given_up_and_says_how_far() -> None:
     assert record.behind is not None
     assert record.behind > 2
     assert record.steps == 5
-    assert "times as late as another run at this loss" in record.reason
+    assert "times as long as another run to this loss" in record.reason
     slow = (CurvePoint(0, 0.0, 9.0), CurvePoint(10, 1e6, 1.2))
     assert trained("digits", Target("loss", 1.2, every=5, steps=400), rival=slow).outcome == "reached"
 

@@ -1,4 +1,4 @@
-"""The real command in a process of its own, and a look at what it leaves behind."""
+"""Runs the real command in a process of its own, and finds processes and files that it leaves behind."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ __all__ = ["Job", "ended"]
 ROOT = Path(__file__).parents[2]
 MARK = "AUTOSYNC_TEST_JOB"
 PATIENCE_SECONDS = 180.0
+STARTING_SECONDS = 30.0
 LEAVING_SECONDS = 30.0
-"""Seconds that its processes may take to go after the command: Ray ends them without waiting."""
+"""Seconds that the job's processes may take to end after the command, because Ray ends them without waiting."""
 
 
 def _on_head(cluster: str | None) -> list[str]:
-    return [] if cluster is None else [sys.executable, "-m", "trials.emulate", "exec", "--name", cluster, "--"]
+    return [] if cluster is None else [sys.executable, "-m", "autosync", "emulate", "exec", "--name", cluster, "--"]
 
 
 def _heed_ctrl_c() -> None:
@@ -35,10 +36,10 @@ def _heed_ctrl_c() -> None:
 
 @final
 class Job:
-    """`python -m MODULE ...` in `directory`; every process it starts can be told by its session or its mark.
+    """Start `python -m MODULE ...` in `directory`; its session or its mark identifies every process that it starts.
 
-    `cluster` names an emulated cluster, on whose head it runs then; `before` are words before the command, which make
-    it another user's, whose home is `directory`.
+    `cluster` names an emulated cluster on whose head the command runs. `before` are words before the command that run
+    it as another user, whose home is `directory`.
     """
 
     def __init__(
@@ -61,7 +62,7 @@ class Job:
                 stdout=stdout,
                 stderr=stderr,
                 start_new_session=True,
-                # Where this test runs in the background Ctrl-C may be ignored or blocked, and children inherit that.
+                # If this test runs in the background, Ctrl-C may be ignored or blocked, and children inherit that.
                 preexec_fn=_heed_ctrl_c,
             )
 
@@ -71,7 +72,7 @@ class Job:
 
     @property
     def complaint(self) -> str:
-        """The text that it wrote to standard error."""
+        """The job's standard error."""
         return self._stderr.read_text()
 
     def wait_for(self, text: str) -> None:
@@ -79,7 +80,7 @@ class Job:
         self.wait_until(lambda: text in self.output, repr(text))
 
     def wait_until(self, holds: Callable[[], bool], what: str, look_seconds: float = 0.05) -> None:
-        """Wait until `holds()`, which is looked at so often; `what` names it where it does not come to be."""
+        """Wait until `holds()`, checking at this interval; `what` names the condition in the failure message."""
         deadline = time.monotonic() + PATIENCE_SECONDS
         while not holds():
             assert self._process.poll() is None, f"{what} never came:\n{self.output}{self.complaint}"
@@ -87,10 +88,10 @@ class Job:
             time.sleep(look_seconds)
 
     def status(self) -> int:
-        """Its exit status, once it has ended; one that hangs is ended, and complains of where its threads stood."""
+        """The exit status of the job. A job that hangs is ended, and its failure shows where its threads were."""
         with suppress(subprocess.TimeoutExpired):
             return self._process.wait(PATIENCE_SECONDS)
-        self._process.send_signal(signal.SIGABRT)  # faulthandler's, which writes down every thread's stack
+        self._process.send_signal(signal.SIGABRT)  # the signal on which faulthandler writes down every thread's stack
         return self._process.wait(LEAVING_SECONDS)
 
     def press_ctrl_c(self) -> None:
@@ -107,35 +108,42 @@ class Job:
         self._process.wait()
 
     def kill_one(self, title: str) -> None:
-        """Send SIGKILL to the first of its processes whose title begins so."""
-        os.kill(self.titled(title)[0], signal.SIGKILL)
+        """Send SIGKILL to the first of the job's processes whose title begins with this text."""
+        self.signal_one(title, signal.SIGKILL)
+
+    def signal_one(self, title: str, number: signal.Signals) -> None:
+        """Send a signal to the first of the job's processes whose title begins with this text, once there is one."""
+        deadline = time.monotonic() + STARTING_SECONDS
+        while not (found := self.titled(title)) and time.monotonic() < deadline:
+            time.sleep(0.1)  # a lost worker is being replaced
+        os.kill(found[0], number)
 
     def titled(self, title: str) -> list[int]:
-        """Ids of its processes whose title begins so, or whose program is called so."""
+        """Ids of the job's processes whose title begins with this text, or whose program has this name."""
         commands = {pid: _file(pid, "cmdline").partition(b"\0")[0].decode(errors="replace") for pid in self.processes()}
         return [pid for pid, command in commands.items() if command.startswith(title) or Path(command).name == title]
 
     def left_behind(self, seconds: float = LEAVING_SECONDS) -> list[str]:
-        """Command lines of its processes that are still there so long after it has ended."""
+        """Command lines of the job's processes that are still alive this many seconds after the command has ended."""
         deadline = time.monotonic() + seconds
         while (alive := self.processes()) and time.monotonic() < deadline:
             time.sleep(0.1)
         return [_file(pid, "cmdline").replace(b"\0", b" ").decode() for pid in alive]
 
     def of_its_cluster(self) -> list[str]:
-        """Names of what the cluster that it made for itself, as root, has on this machine."""
+        """Names of this machine's resources that belong to the cluster that the job made as root."""
         return remains(f"tune{self._process.pid}")
 
     def end(self) -> None:
-        """Kill every process that is left of it."""
+        """Kill every remaining process of the job."""
         for pid in self.processes():
-            with suppress(ProcessLookupError):  # it may have gone by itself in between
+            with suppress(ProcessLookupError):  # the process may have ended in between
                 os.kill(pid, signal.SIGKILL)
         self._process.wait()
 
     def processes(self) -> list[int]:
         """Living processes of the session, and those that left it but have its environment."""
-        numbers = [int(each) for each in os.listdir("/proc") if each.isdigit()]
+        numbers = [int(name) for name in os.listdir("/proc") if name.isdigit()]
         return [pid for pid in numbers if self._is_ours(pid)]
 
     def _is_ours(self, pid: int) -> bool:
@@ -146,7 +154,7 @@ class Job:
 
 
 def _file(pid: int, name: str) -> bytes:
-    """A file of a process, empty when the process is gone."""
+    """The content of a file of a process; empty if the process has ended."""
     try:
         return Path(f"/proc/{pid}/{name}").read_bytes()
     except OSError:
@@ -154,7 +162,7 @@ def _file(pid: int, name: str) -> bytes:
 
 
 def ended(job: Job, status: int, looking_for_processes: bool = True) -> str:
-    """What the job printed, once it has ended with `status`, neither complaining nor leaving a process behind."""
+    """The job's output after it has ended with `status`; the job must neither complain nor leave a process behind."""
     assert job.status() == status, job.output + job.complaint
     if looking_for_processes:
         assert job.left_behind() == []

@@ -16,17 +16,18 @@ from autosync.dataset import RecordStore
 from autosync.errors import DatasetError, TrialError
 from autosync.search.searcher import LedgerSearch
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy, TimingProtocol
-from autosync.tune.campaign import Campaign, Keeper, Limits
+from autosync.tune.campaign import Campaign, Keeper, SearchLimits
 from autosync.tune.composing import make_searcher
 from autosync.tune.directory import RunDirectory
 from autosync.tune.job import Job
 from autosync.tune.options import TuneOptions
+from autosync.tune.terminal import TerminalObserver
 from search_spaces import load_space
 from tests.cases import mlp_model, star_cluster
 from tests.trials.scripted import ScriptedStep
 from trials.clock import Environment, FakeClock
 from trials.fleet.lanes import Backend, RunOnLane
-from trials.trial import Stage, TrialRequest, run_trial
+from trials.trial import TrialRequest, TrialSetup, run_trial
 
 __all__ = [
     "CLUSTER",
@@ -49,7 +50,7 @@ GIVEN = ("parameter_server", "all_reduce_25mb", "all_reduce_per_variable")
 
 @final
 class Kept:
-    """Records and the searcher's last state in memory, full after so many records."""
+    """Keeps records and the searcher's last state in memory; full after a number of records."""
 
     def __init__(self, full_after: int | None = None) -> None:
         self.records: list[RuntimeRecord] = []
@@ -74,7 +75,7 @@ class PretendBackend:
 
     def __init__(self, broken: Collection[str] = ()) -> None:
         self._broken = frozenset(broken)
-        self._stage = Stage(MODEL, CLUSTER, FakeClock(), Environment.here())
+        self._stage = TrialSetup(MODEL, CLUSTER, FakeClock(), Environment.here())
 
     def realize(self, strategy: Strategy) -> ScriptedStep:
         if strategy.digest in self._broken:
@@ -121,25 +122,25 @@ class OneLane:
         return lambda _lane, request: backend.run(request)
 
 
-def options(out: Path = Path("unused"), **given: object) -> TuneOptions:
-    return TuneOptions.create(**({"model": "mlp", "out": out} | given))
+def options(out: Path = Path("unused"), **values: object) -> TuneOptions:
+    return TuneOptions.create(**({"model": "mlp", "out": out} | values))
 
 
 class _Runs(Protocol):
     def run(self, request: TrialRequest) -> RuntimeRecord: ...
 
 
-def pretended_job(directory: Path, backend: _Runs, **given: object) -> Job:
-    """A run in `directory` that has just begun, its trials run by `backend`, what it prints kept."""
-    chosen = options(directory / "run", data=directory / "data", **given)
+def pretended_job(directory: Path, backend: _Runs, **values: object) -> Job:
+    """A run in `directory` that has just begun: `backend` runs its trials, and its output is kept."""
+    chosen = options(directory / "run", data=directory / "data", **values)
     run = RunDirectory.open(chosen)
     run.write_run(chosen, MODEL.digest, CLUSTER)
     console = Console(file=StringIO(), width=200)
-    return Job(chosen, run, RecordStore.create(chosen.data), backend, console, time.monotonic())  # type: ignore[arg-type]
+    return Job(chosen, run, RecordStore.create(chosen.data), backend, TerminalObserver(console), time.monotonic())  # type: ignore[arg-type]
 
 
 def printed(job: Job) -> str:
-    return job.console.file.getvalue()  # type: ignore[attr-defined, no-any-return]
+    return job.observer.console.file.getvalue()  # type: ignore[attr-defined, no-any-return]
 
 
 def searcher(name: str, seed: int = 1) -> LedgerSearch:
@@ -149,7 +150,10 @@ def searcher(name: str, seed: int = 1) -> LedgerSearch:
 
 
 def campaign(
-    name: str, limits: Limits, store: Keeper | None = None, watchers: tuple[Callable[[RuntimeRecord], None], ...] = ()
+    name: str,
+    limits: SearchLimits,
+    store: Keeper | None = None,
+    watchers: tuple[Callable[[RuntimeRecord], None], ...] = (),
 ) -> Campaign:
     """A campaign of the searcher called `name`, always with the same seed."""
     return Campaign(searcher(name), store or Kept(), PROTOCOL, "pretended", 1, limits, watchers)

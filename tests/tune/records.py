@@ -1,4 +1,4 @@
-"""Records with step times one chooses."""
+"""Records with chosen step times."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import random
 from collections.abc import Sequence
 
 from autosync.baselines import BASELINES
-from autosync.engine.version import ENGINE
+from autosync.engine.core.versions import ENGINE
 from autosync.spec import RuntimeRecord, Strategy, TimingProtocol
 from autosync.spec.record import ENGINE_IN_VERSIONS
 from search_spaces import load_space
@@ -20,7 +20,7 @@ def baseline(name: str) -> Strategy:
 
 
 def found(count: int) -> list[Strategy]:
-    """Different strategies that are no baselines."""
+    """Different strategies that are not baselines."""
     space, rng = load_space("default").bind(MODEL, CLUSTER), random.Random(5)
     known = {BASELINES[name](MODEL, CLUSTER).digest for name in BASELINES}
     strategies: dict[str, Strategy] = {}
@@ -38,7 +38,7 @@ def record(
     predicted_seconds: float | None = None,
     total_seconds: float = 1.0,
 ) -> RuntimeRecord:
-    """The record of a baseline, given by its name, or of a strategy that was found."""
+    """The record of a baseline, named by its label, or of a candidate."""
     is_baseline = isinstance(strategy, str)
     return RuntimeRecord(
         model=MODEL,

@@ -1,4 +1,4 @@
-"""The time budget: the finals' reserve, the steps of a trial, and finalists that are left out."""
+"""The time budget: the reserve for the finals, the steps of a trial, and finalists that are left out."""
 
 from __future__ import annotations
 
@@ -7,17 +7,26 @@ import math
 import pytest
 
 from autosync.spec import RuntimeRecord, TimingProtocol
-from autosync.tune.budget import SEARCH_SHARE, Reserve, affordable, fitting, seconds_of_trials
+from autosync.tune.budget import SEARCH_SHARE, Reserve, affordable, fitting, seconds_of_trials, too_few_in_words
 from autosync.tune.finalists import seconds_of_turn
 from tests.tune.records import found, record
 
 FAST = record("parameter_server", [0.9], total_seconds=14.0)
-"""A baseline that takes 0.9 s a step: 0.25 s of setup and 14 steps. A turn has 3 + 5 of them."""
+"""A baseline with 0.9 s a step: 0.25 s of setup and 14 steps. A turn has 3 + 5 steps."""
 SLOW = [record(name, [2.5] * 3, "stopped", total_seconds=12.5) for name in ("all_reduce_25mb", "byteps")]
 
 
 def candidates(count: int, seconds: float = 0.8) -> list[RuntimeRecord]:
     return [record(strategy, [seconds], total_seconds=12.0) for strategy in found(count)]
+
+
+def test_a_protocol_with_too_few_steps_to_judge_is_called_so() -> None:
+    assert list(too_few_in_words(TimingProtocol(warmup_steps=2, timed_steps=5))) == []
+    steps, warmup = too_few_in_words(TimingProtocol(warmup_steps=1, timed_steps=4))
+    assert steps.startswith("--steps 4 is too small to judge a strategy: ")
+    assert steps.endswith("use --steps 5 or more.")
+    assert warmup.startswith("--warmup 1 is too small to judge a strategy: ")
+    assert warmup.endswith("use --warmup 2 or more.")
 
 
 def test_a_turn_takes_the_setup_again_and_its_share_of_the_steps() -> None:

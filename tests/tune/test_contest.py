@@ -1,4 +1,4 @@
-"""Holding the finals: they end where they decide, and go on for the best two where they promise and do not decide."""
+"""The finals: they end once they decide, and continue for the best two if a gain is likely but not proven."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from tests.tune.records import baseline, found, record
 from trials.trial import TrialRequest
 
 ROUNDS = 4
-BASELINE, FIRST, SECOND = record("all_reduce_25mb", [0.2]), *(record(each, [0.19]) for each in found(2))
+BASELINE, FIRST, SECOND = record("all_reduce_25mb", [0.2]), *(record(strategy, [0.19]) for strategy in found(2))
 CHOSEN = (FIRST, SECOND, BASELINE)
 BASELINES = {baseline("all_reduce_25mb").digest}
 
 
 @final
 class NoisyBackend:
-    """Strategies take `seconds`, give or take `noise` of them from turn to turn; nodes are lost after `lasts` turns."""
+    """Strategies take `seconds`, with relative `noise` from turn to turn; nodes are lost after `lasts` turns."""
 
     model: ModelSpec = MODEL
     cluster: ClusterSpec = CLUSTER
@@ -38,7 +38,7 @@ class NoisyBackend:
     def __init__(
         self, seconds: Sequence[float], noise: float, lasts: int = 1000, seed: int = 0, turn_seconds: float = 0.0
     ) -> None:
-        self._seconds = {each.strategy.digest: taken for each, taken in zip(CHOSEN, seconds, strict=True)}
+        self._seconds = {finalist.strategy.digest: taken for finalist, taken in zip(CHOSEN, seconds, strict=True)}
         self._noise = noise
         self._lasts = lasts
         self._generator = np.random.default_rng(seed)
@@ -67,8 +67,8 @@ class TimedJob(Job):
         return self.clock.seconds
 
 
-def held(directory: Path, backend: NoisyBackend, **given: object) -> tuple[int, Verdict, str]:
-    job = pretended_job(directory, backend, rounds=ROUNDS, **given)
+def held(directory: Path, backend: NoisyBackend, **values: object) -> tuple[int, Verdict, str]:
+    job = pretended_job(directory, backend, rounds=ROUNDS, **values)
     rounds, verdict = hold_finals(job, CHOSEN, BASELINES)
     assert sum(map(len, rounds)) == len(backend.turns)
     return len(rounds), verdict, printed(job)
@@ -77,7 +77,7 @@ def held(directory: Path, backend: NoisyBackend, **given: object) -> tuple[int, 
 def test_one_finalist_is_measured_again_as_one(tmp_path: Path) -> None:
     job = pretended_job(tmp_path, NoisyBackend((0.1, 0.15, 0.2), 0.001), rounds=1)
     hold_finals(job, (BASELINE,), BASELINES)
-    assert "Measuring the 1 finalist again, up to 1 time in turns ..." in printed(job)
+    assert "Re-measuring the 1 finalist in turns, for up to 1 round ..." in printed(job)
 
 
 def test_finals_that_decide_are_over_at_the_first_look(tmp_path: Path) -> None:
@@ -100,9 +100,12 @@ def test_a_finalist_that_has_surely_lost_takes_no_more_turns(tmp_path: Path) -> 
 
 def test_the_winner_is_held_against_the_fastest_default_of_frameworks_too(tmp_path: Path) -> None:
     job = pretended_job(tmp_path, NoisyBackend((0.1, 0.3, 0.2), 0.001), rounds=ROUNDS)
-    _, own = hold_finals(job, CHOSEN, BASELINES, BASELINES)
-    assert own.over_default is not None
-    assert (own.over_default.speedup, own.over_default.interval) == (own.speedup, own.interval)
+    _, over_itself = hold_finals(job, CHOSEN, BASELINES, BASELINES)
+    assert over_itself.over_default is not None
+    assert (over_itself.over_default.speedup, over_itself.over_default.interval) == (
+        over_itself.speedup,
+        over_itself.interval,
+    )
     job = pretended_job(tmp_path / "other", NoisyBackend((0.1, 0.15, 0.3), 0.001), rounds=ROUNDS)
     _, verdict = hold_finals(job, CHOSEN, {SECOND.strategy.digest}, BASELINES)
     assert verdict.speedup == pytest.approx(1.5, rel=0.01)
@@ -129,7 +132,7 @@ def test_a_gain_that_the_finals_promise_is_proven_by_more_rounds_of_the_best_two
     assert ROUNDS < rounds <= Looks(ROUNDS).most
     assert (verdict.rounds, verdict.winner, verdict.beyond_noise) == (rounds, FIRST.strategy, True)
     assert set(backend.turns[-2 * (rounds - ROUNDS) :]) == {FIRST.strategy.digest, *BASELINES}
-    assert "measuring these two up to 8 times more" in said
+    assert "re-measuring these two for up to 8 more rounds" in said
     assert verdict.note == ""
 
 
@@ -157,8 +160,8 @@ def test_a_spent_time_budget_leaves_one_round_which_proves_nothing(tmp_path: Pat
     rounds, verdict = hold_finals(replace(job, begin=time.monotonic() - 60.0), CHOSEN, BASELINES)
     assert (len(rounds), verdict.rounds, verdict.beyond_noise) == (1, 1, False)
     assert set(backend.turns) == {FIRST.strategy.digest, *BASELINES}
-    assert verdict.note == "More rounds of these two would tell; the time budget has no room for them."
-    assert "The time budget has no room for guided." in printed(job)
+    assert verdict.note == "More rounds of these two might settle it, but the time budget has no room for them."
+    assert "The time budget has no room to re-measure guided " in printed(job)
 
 
 def test_short_of_time_the_best_two_go_on_and_the_finals_end_in_time(tmp_path: Path) -> None:

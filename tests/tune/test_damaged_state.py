@@ -1,4 +1,4 @@
-"""A search's state that was on disk and says something else: refused in a sentence, whatever it is."""
+"""The state of a search, damaged on disk in many ways: each is refused in one sentence."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def state() -> dict[str, Any]:
     for proposal in search.ask(3):
         search.tell(timed(SPACE.bind(MODEL, CLUSTER), proposal, truth()))
     search.ask(1)
-    found: dict[str, Any] = json.loads(json.dumps(search.state()))
-    return found
+    state: dict[str, Any] = json.loads(json.dumps(search.state()))
+    return state
 
 
 def test_the_state_as_it_was_saved_is_restored(state: dict[str, Any]) -> None:
@@ -56,6 +56,6 @@ def test_nonsense_in_any_field_of_a_state_is_refused_or_does_no_harm(state: dict
 
 @pytest.mark.parametrize("field", ["records", "clusters", "queue", "pending", "rounds", "answers"])
 def test_nonsense_in_a_list_of_a_state_is_refused(state: dict[str, Any], field: str) -> None:
-    for value in NONSENSE[1:]:  # null is an answer that is not in yet
+    for value in NONSENSE[1:]:  # null is an answer that has not arrived yet
         with pytest.raises(SpecError):
             restore(searcher(), {**state, field: [*state[field], value]})

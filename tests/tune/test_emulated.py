@@ -1,4 +1,4 @@
-"""`--emulate` and lanes under the real command: a cluster is made, searched on, and gone."""
+"""`--emulate` and lanes under the real command: a cluster is made, searched, and removed."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ from tests.tune.jobs import Job, ended
 pytestmark = needs_root
 
 TRIALS = 60
-# Tune starts an actor for a second trial, which takes seconds, and longer beside other tests, but gives it the first
-# trial's if that ends before: trials are long here, and there are more than the two lanes take to run side by side.
+# Tune starts an actor for a second trial, which takes seconds, and longer in parallel with other tests. If the first
+# trial ends before that, the second gets the first one's actor. So trials are long here, and there are more of them
+# than two lanes can run at once.
 COMMAND = (
     *("--model", "mlp", "--trials", str(TRIALS), "--rounds", "2", "--steps", "500", "--warmup", "2"),
     *("--nodes-per-trial", "2", "--simulator", "analytic"),
@@ -27,7 +28,7 @@ WHERE = ("--emulate", "4x200mbit", "--out", "runs/one", "--data", "data")
 
 
 def trials_of(directory: Path) -> list[RuntimeRecord]:
-    return [each for each in RecordStore(directory / "data").read() if each.purpose != "remeasure"]
+    return [record for record in RecordStore(directory / "data").read() if record.purpose != "remeasure"]
 
 
 @pytest.mark.thorough
@@ -40,7 +41,7 @@ def test_trials_run_side_by_side_until_ctrl_c_takes_the_cluster_down_and_says_ho
     job.press_ctrl_c()
     printed = ended(job, 130)
     assert job.of_its_cluster() == []
-    again = shlex.split(printed.rpartition("Go on with: autosync tune ")[2])
+    again = shlex.split(printed.rpartition("Resume with: autosync tune ")[2])
     assert again == [*COMMAND, *WHERE, "--resume"]
     run = json.loads((tmp_path / "runs/one/run.json").read_text())
     links = ClusterSpec.from_json(run["cluster"]).links
@@ -50,25 +51,25 @@ def test_trials_run_side_by_side_until_ctrl_c_takes_the_cluster_down_and_says_ho
 
 
 def lanes_of(records: list[RuntimeRecord]) -> dict[tuple[str, ...], list[tuple[float, float]]]:
-    """The begin and the end of each trial, in order, by the addresses of its nodes."""
+    """The start and end of each trial, in order, by the addresses of its nodes."""
     lanes: dict[tuple[str, ...], list[tuple[float, float]]] = {}
-    for each in sorted(records, key=lambda record: record.started_at):
-        nodes = tuple(node.address for node in each.cluster.nodes)
-        lanes.setdefault(nodes, []).append((each.started_at, each.started_at + each.total_seconds))
+    for trial in sorted(records, key=lambda record: record.started_at):
+        nodes = tuple(node.address for node in trial.cluster.nodes)
+        lanes.setdefault(nodes, []).append((trial.started_at, trial.started_at + trial.total_seconds))
     return lanes
 
 
 def side_by_side(lanes: dict[tuple[str, ...], list[tuple[float, float]]]) -> bool:
-    """Whether one began while another ran."""
+    """Whether a trial began while another ran."""
     times = sorted(time for times in lanes.values() for time in times)
-    return any(one[1] > following[0] for one, following in pairwise(times))
+    return any(first[1] > following[0] for first, following in pairwise(times))
 
 
 def check_lanes(printed: str, records: list[RuntimeRecord]) -> None:
     """There are two lanes of two nodes each, and never two trials on one."""
-    assert "2 trials run side by side, each on 2 nodes of its own." in printed
+    assert "2 trials run at once, each on 2 nodes of its own." in printed
     lanes = lanes_of(records)
     assert lanes.keys() == {("10.77.0.1", "10.77.0.2"), ("10.77.0.3", "10.77.0.4")}
     for times in lanes.values():
-        assert all(one[1] <= following[0] for one, following in pairwise(times)), "a lane ran two at once"
-    assert len({each.cluster.digest for each in records}) == 1
+        assert all(first[1] <= following[0] for first, following in pairwise(times)), "a lane ran two at once"
+    assert len({record.cluster.digest for record in records}) == 1

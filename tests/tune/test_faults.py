@@ -31,14 +31,14 @@ SOON_MISSED = {
     "RAY_health_check_timeout_ms": "3000",
     "RAY_health_check_failure_threshold": "3",
 }
-"""Ray takes half a minute to miss a node by itself; for these tests seconds will do."""
+"""Ray takes half a minute to notice a missing node; seconds are enough for these tests."""
 
 Start = Callable[..., Job]
 
 
 @pytest.fixture(scope="module")
 def name() -> Iterator[str]:
-    """A cluster of three nodes; each test leaves it with all of them."""
+    """A cluster of three nodes; each test leaves all of them running."""
     made = f"f{os.getpid()}"
     with pytest.MonkeyPatch.context() as patch:
         for setting, value in SOON_MISSED.items():
@@ -62,23 +62,23 @@ def start(tmp_path: Path, name: str) -> Iterator[Start]:
 
 
 def cluster(name: str) -> Emulated:
-    found = find(name)
-    assert found is not None
-    return found
+    cluster = find(name)
+    assert cluster is not None
+    return cluster
 
 
 def trials_of(directory: Path) -> list[RuntimeRecord]:
     records = RecordStore(directory / "data").read()
-    return [each for each in records if each.sequence is not None or each.outcome == "lost"]
+    return [record for record in records if record.sequence is not None or record.outcome == "lost"]
 
 
 def check_all_ran(directory: Path) -> list[RuntimeRecord]:
-    """Every trial brought one record that counts, those lost included; the lost records."""
+    """Check that every trial, lost ones included, has one record that counts; return the lost records."""
     records = trials_of(directory)
-    counted = Counter((each.strategy.digest, each.purpose) for each in records if each.outcome != "lost")
+    counted = Counter((record.strategy.digest, record.purpose) for record in records if record.outcome != "lost")
     assert (len(counted), set(counted.values())) == (TRIALS, {1})
-    lost = [each for each in records if each.outcome == "lost"]
-    assert {(each.strategy.digest, each.purpose) for each in lost} <= counted.keys()
+    lost = [record for record in records if record.outcome == "lost"]
+    assert {(record.strategy.digest, record.purpose) for record in lost} <= counted.keys()
     return lost
 
 
@@ -89,7 +89,7 @@ def test_a_node_killed_in_mid_search_is_replaced_by_a_spare_one(start: Start, na
     kill_node(cluster(name), "node1")
     printed = ended(job, 0, looking_for_processes=False)
     restart_node(cluster(name), "node1")
-    assert "Node 10.77.0.3 will take the place of 10.77.0.2." in printed
+    assert "Node 10.77.0.3 will replace 10.77.0.2." in printed
     lost = check_all_ran(tmp_path)
     assert lost
     assert "node1 has died" in lost[0].reason or "node1 at 10.77.0.2 has left the cluster" in lost[0].reason
@@ -103,28 +103,30 @@ def test_a_node_cut_off_costs_one_trial_and_the_search_waits_for_it(start: Start
     job = start("--trial-time-limit", "15", "--node-wait", "120")
     job.wait_for(f"   2/{TRIALS}")
     set_link(cluster(name), "node2", False)
-    job.wait_for("Waiting up to 120 s for a node to come back or to join ...")
+    job.wait_for("Waiting up to 120 s for a node to return or to join ...")
     kill_node(cluster(name), "node2")
     set_link(cluster(name), "node2", True)
     restart_node(cluster(name), "node2")
     ended(job, 0, looking_for_processes=False)
     lost = check_all_ran(tmp_path)
     assert lost
-    assert max(each.total_seconds for each in lost) < 15 + 30 + 15, "limit, grace and the time to ask who is missing"
+    assert max(record.total_seconds for record in lost) < 15 + 30 + 15, (
+        "limit, grace and the time to ask who is missing"
+    )
 
 
 @pytest.mark.thorough
 def test_when_told_to_shrink_the_search_begins_anew_on_the_nodes_left(start: Start, name: str, tmp_path: Path) -> None:
-    enough = 9  # for two trials before, and every baseline anew
+    enough = 9  # for two earlier trials, and every baseline again
     job = start("--on-node-loss", "shrink", "--trials", str(enough))
     job.wait_for(f"   2/{enough}")
     kill_node(cluster(name), "node2")
     printed = ended(job, 0, looking_for_processes=False)
     restart_node(cluster(name), "node2")
-    assert "Too few nodes are left for this search; it begins anew on those there are." in printed
-    records = [each for each in trials_of(tmp_path) if each.outcome != "lost"]
+    assert "Too few nodes are left for this search; it starts again on the remaining nodes." in printed
+    records = [record for record in trials_of(tmp_path) if record.outcome != "lost"]
     assert len(records) == enough
-    assert [len(each.cluster.nodes) for each in records][:2] == [3, 3]
+    assert [len(record.cluster.nodes) for record in records][:2] == [3, 3]
     assert len(records[-1].cluster.nodes) == 2
 
 

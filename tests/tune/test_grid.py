@@ -22,12 +22,12 @@ from trials.trial import TrialRequest
 
 GRID = {strategy.digest for strategy in all_reduce_grid(MODEL, CLUSTER).values()}
 SEARCHED = [record("all_reduce_per_variable", [0.5]), record("parameter_server", [0.4])]
-"""The first is of the grid too."""
+"""The first strategy is in the grid too."""
 
 
 @final
 class FailingBackend:
-    """Trials run as pretended ones until `error` is raised by that number."""
+    """A back end that pretends to run trials and raises `error` after `after` trials."""
 
     model: ModelSpec = MODEL
     cluster: ClusterSpec = CLUSTER
@@ -44,19 +44,18 @@ class FailingBackend:
 
 
 def digests(records: Sequence[RuntimeRecord]) -> set[str]:
-    return {each.strategy.digest for each in records}
+    return {timing.strategy.digest for timing in records}
 
 
 def test_what_the_search_has_not_timed_of_the_grid_is_timed_kept_and_counted(tmp_path: Path) -> None:
     job = pretended_job(tmp_path, PretendBackend())
-    found = time_grid(job, SEARCHED, PROTOCOL)
-    assert digests(found) == GRID - digests(SEARCHED)
-    assert job.store.read(run=job.directory.name) == found
-    assert all(is_of_grid(each) for each in found)
-    assert not any(is_of_grid(each) for each in SEARCHED)
-    assert (
-        f"Tuning all-reduce by hand: {len(GRID) - 1} trials for what was not timed of a grid of {len(GRID)}"
-        in printed(job)
+    grid_records = time_grid(job, SEARCHED, PROTOCOL)
+    assert digests(grid_records) == GRID - digests(SEARCHED)
+    assert job.store.read(run=job.directory.name) == grid_records
+    assert all(is_of_grid(timing) for timing in grid_records)
+    assert not any(is_of_grid(timing) for timing in SEARCHED)
+    assert f"Timing an all-reduce tuned by hand: {len(GRID) - 1} trials left of {len(GRID)} combinations" in printed(
+        job
     )
 
 
@@ -64,16 +63,18 @@ def test_what_the_search_found_by_itself_of_the_grid_is_a_baseline_all_the_same(
     strategy = next(iter(all_reduce_grid(MODEL, CLUSTER).values()))
     records = [*SEARCHED, record(strategy, [0.1])]
     timed = time_grid(pretended_job(tmp_path, PretendBackend()), records, PROTOCOL)
-    (own,) = [replace(each, step_seconds=(0.1,)) for each in timed if each.strategy == strategy]
-    records.append(own)
-    assert [each for each in finalists(records) if each.strategy == strategy] == [own]
-    assert [each.purpose for each in contenders(records, [[own]]) if each.digest == strategy.digest] == ["baseline"]
+    (rerun,) = [replace(timing, step_seconds=(0.1,)) for timing in timed if timing.strategy == strategy]
+    records.append(rerun)
+    assert [finalist for finalist in finalists(records) if finalist.strategy == strategy] == [rerun]
+    assert [
+        contender.purpose for contender in contenders(records, [[rerun]]) if contender.digest == strategy.digest
+    ] == ["baseline"]
 
 
 def test_a_run_that_goes_on_times_only_what_is_left(tmp_path: Path) -> None:
     job = pretended_job(tmp_path, FailingBackend(TrialError("No worker starts any more."), after=1))
     assert len(time_grid(job, SEARCHED, PROTOCOL)) == 1
-    assert "The grid was not timed to its end: No worker starts any more." in printed(job)
+    assert "The grid was not timed completely: No worker starts any more." in printed(job)
     again = replace(job, backend=PretendBackend())  # type: ignore[arg-type]
     assert digests(time_grid(again, SEARCHED, PROTOCOL)) == GRID - digests(SEARCHED)
     assert len(job.store.read(run=job.directory.name)) == len(GRID) - 1
@@ -82,7 +83,7 @@ def test_a_run_that_goes_on_times_only_what_is_left(tmp_path: Path) -> None:
 def test_without_time_left_no_trial_begins_and_that_is_said(tmp_path: Path) -> None:
     job = replace(pretended_job(tmp_path, PretendBackend(), time_budget_seconds=5.0), begin=time.monotonic() - 60.0)
     assert time_grid(job, SEARCHED, PROTOCOL) == []
-    assert f"The time budget has no room for {len(GRID) - 1} of them." in printed(job)
+    assert f"The time budget has no room for {len(GRID) - 1} of these trials." in printed(job)
 
 
 def test_lost_nodes_end_it_as_they_end_a_search(tmp_path: Path) -> None:

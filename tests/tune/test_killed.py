@@ -1,4 +1,4 @@
-"""Commands that are killed at one moment or another: within 20 s nothing of their runs is left."""
+"""Commands that are killed at various moments: within 20 s, none of their runs has a process left."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from tests.trials.emulate.clusters import needs_root
 from tests.tune.jobs import Job
 
-pytestmark = pytest.mark.thorough  # tests/trials/test_guard kills a program that holds the same Ray
+pytestmark = pytest.mark.thorough  # tests/trials/test_guard kills a program that uses the same Ray
 
 SECONDS = 20.0
 COMMAND = (
@@ -78,10 +78,10 @@ def test_nothing_is_left_of_the_cluster_that_a_killed_search_had_made(start: Sta
     assert job.of_its_cluster() == []
 
 
-@pytest.mark.parametrize("module", ["autosync.train", "trials"])
-def test_nothing_is_left_of_training_or_of_a_trial_that_was_killed(start: Start, module: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("command", ["train", "trial"])
+def test_nothing_is_left_of_training_or_of_a_trial_that_was_killed(start: Start, command: str, tmp_path: Path) -> None:
     (tmp_path / "strategy.json").write_text(json.dumps(STRATEGY))
-    job = start("--model", "mlp", "--strategy", "strategy.json", "--steps", "1000000", module=module)
+    job = start(command, "--model", "mlp", "--strategy", "strategy.json", "--steps", "1000000", module="autosync")
     while_workers_start(job)
     job.wait_until(lambda: len(job.titled("ray::WorkerProcess")) >= 2, "both workers")
     job.kill()

@@ -31,8 +31,8 @@ def fetched(address: str) -> dict[str, float]:
     return {line.rpartition(" ")[0]: float(line.rpartition(" ")[2]) for line in lines}
 
 
-def values(found: dict[str, float], name: str, tag: str = "") -> set[float]:
-    return {value for line, value in found.items() if line.startswith(f"ray_{name}") and tag in line}
+def values(exported: dict[str, float], name: str, tag: str = "") -> set[float]:
+    return {value for line, value in exported.items() if line.startswith(f"ray_{name}") and tag in line}
 
 
 @pytest.mark.thorough
@@ -41,15 +41,15 @@ def test_a_nodes_exported_metrics_tell_how_the_search_stands(exporting: str) -> 
     metrics(record("parameter_server", [0.2, 0.3, 0.4]))
     metrics(record("all_reduce_25mb", outcome="lost"))
     deadline = time.monotonic() + EXPORTED_WITHIN_SECONDS
-    while not values(found := fetched(exporting), "autosync_lanes"):
-        assert time.monotonic() < deadline, f"nothing was exported; known: {sorted(found)}"
+    while not values(exported := fetched(exporting), "autosync_lanes"):
+        assert time.monotonic() < deadline, f"nothing was exported; known: {sorted(exported)}"
         time.sleep(1.0)
-    assert values(found, "autosync_step_seconds", 'model="mlp"') == {0.3}
-    assert values(found, "autosync_best_step_seconds", 'run="run-1"') == {0.3}
-    assert values(found, "autosync_best_baseline_step_seconds") == {0.3}
-    assert values(found, "autosync_trials", 'outcome="ok"') == {1.0}
-    assert values(found, "autosync_trials", 'outcome="lost"') == {1.0}
-    assert values(found, "autosync_lanes") == {2.0}
-    assert {line.partition("{")[0] for line in found} <= {f"ray_{name}" for name in METRICS} | {
+    assert values(exported, "autosync_step_seconds", 'model="mlp"') == {0.3}
+    assert values(exported, "autosync_best_step_seconds", 'run="run-1"') == {0.3}
+    assert values(exported, "autosync_best_baseline_step_seconds") == {0.3}
+    assert values(exported, "autosync_trials", 'outcome="ok"') == {1.0}
+    assert values(exported, "autosync_trials", 'outcome="lost"') == {1.0}
+    assert values(exported, "autosync_lanes") == {2.0}
+    assert {line.partition("{")[0] for line in exported} <= {f"ray_{name}" for name in METRICS} | {
         "ray_autosync_trials_total"
     }

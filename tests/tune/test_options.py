@@ -1,4 +1,4 @@
-"""What the options refuse, and in which words."""
+"""The refusals of options, and their words."""
 
 from __future__ import annotations
 
@@ -88,11 +88,11 @@ def test_a_round_size_is_for_a_search_that_has_rounds() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "by"),
+    ("values", "by"),
     [({"simulator": "replay"}, "--simulator replay"), ({"searcher": "random"}, "--searcher random")],
 )
-def test_a_checkpoint_for_a_simulator_that_does_not_learn_is_refused(given: dict[str, str], by: str) -> None:
+def test_a_checkpoint_for_a_simulator_that_does_not_learn_is_refused(values: dict[str, str], by: str) -> None:
     with pytest.raises(OptionsError) as refusal:
-        TuneOptions.create(model="mlp", out=Path("run"), warm_start=Path("checkpoint"), **given)
-    expected = f"--warm-start is for a simulator that learns, but {by} has none; leave one of them out."
+        TuneOptions.create(model="mlp", out=Path("run"), warm_start=Path("checkpoint"), **values)
+    expected = f"--warm-start needs a simulator that learns, but {by} has none; leave one of them out."
     assert str(refusal.value) == expected

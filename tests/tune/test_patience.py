@@ -1,4 +1,4 @@
-"""Stopping: when going on is no longer worth a trial."""
+"""Early stopping, once another trial is no longer worth its time."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ STRATEGIES = found(12)
 
 
 def timed(*seconds: float) -> list[RuntimeRecord]:
-    """A baseline and strategies found, which took these seconds a step, and 2 s a trial."""
+    """Records of a baseline and of candidates with these step seconds, and 2 s a trial."""
     first, *others = seconds
-    found = [record(each, [time], total_seconds=2.0) for each, time in zip(STRATEGIES, others, strict=False)]
-    return [record("parameter_server", [first], total_seconds=2.0), *found]
+    records = [record(strategy, [time], total_seconds=2.0) for strategy, time in zip(STRATEGIES, others, strict=False)]
+    return [record("parameter_server", [first], total_seconds=2.0), *records]
 
 
 @final
 @dataclass
 class Prophet:
-    """A searcher that expects a gain, and is asked nothing else."""
+    """A searcher that predicts a gain; no other method is called."""
 
     gain: float | None
 
@@ -61,8 +61,8 @@ def test_a_search_ends_when_a_trial_costs_more_than_it_is_expected_to_save() -> 
     records = timed(0.4, *[0.5] * 5)
     # 0.1 % of 0.4 s in each of 1000 steps are 0.4 s; a trial takes 2 s.
     assert why(records, 0.001, Patience(5, 1000)) == (
-        "The last 5 trials found nothing that is 1% faster; another one takes 2 s and is expected to save 0.4 s "
-        "of 1000 training steps."
+        "The last 5 trials found no strategy that is 1% faster. Another trial takes 2 s and is expected to save 0.4 s "
+        "in 1000 training steps."
     )
     assert why(records, 0.001, Patience(6, 1000)) is None, "patience"
     assert why(records, 0.001, Patience(5, 10_000)) is None, "4 s to save"

@@ -11,19 +11,20 @@ import pytest
 from rich.console import Console
 
 from autosync.spec import RuntimeRecord
-from autosync.tune.progress import Progress, Standing, ranking_in_words
+from autosync.tune.progress import Standing, ranking_in_words
+from autosync.tune.terminal import Progress
 from autosync.words.quantities import duration, milliseconds
 from tests.tune.records import found, record
 
 
 def trials() -> list[RuntimeRecord]:
-    one, two, three = found(3)
+    first, second, third = found(3)
     return [
         record("parameter_server", [0.2, 0.3, 0.4]),
         record("byteps", [0.35]),
-        record(one, [0.1], predicted_seconds=0.2),
-        record(two, [0.25], predicted_seconds=0.3),
-        record(three, [0.9], "stopped"),
+        record(first, [0.1], predicted_seconds=0.2),
+        record(second, [0.25], predicted_seconds=0.3),
+        record(third, [0.9], "stopped"),
         record("all_reduce_25mb", outcome="failed"),
         record("parallax", outcome="timed_out"),
     ]
@@ -50,8 +51,8 @@ def test_the_standing_counts_only_complete_trials_as_best_and_failures_apart_fro
 
 
 def test_a_strategy_that_was_timed_again_stands_by_all_its_timings() -> None:
-    one, two, _ = found(3)
-    lucky, steady = record(one, [0.1]), record(two, [0.2])
+    first, second, _ = found(3)
+    lucky, steady = record(first, [0.1]), record(second, [0.2])
     again = replace(lucky, purpose="remeasure", step_seconds=(0.5,))
     standing = Standing.of([lucky, steady, again])
     assert (standing.best, standing.best_seconds) == (steady, 0.2)
@@ -65,26 +66,23 @@ def test_an_empty_standing_has_no_best_and_no_agreement() -> None:
 
 
 def ranked(count: int) -> list[RuntimeRecord]:
-    """Searched strategies, each predicted a tenth of a second more than it takes."""
+    """Candidates, each predicted a tenth of a second too slow."""
     seconds = [0.1 * (place + 1) for place in range(count)]
-    return [record(each, [s], predicted_seconds=s + 0.1) for each, s in zip(found(count), seconds, strict=True)]
+    return [record(strategy, [s], predicted_seconds=s + 0.1) for strategy, s in zip(found(count), seconds, strict=True)]
 
 
 def test_how_well_a_simulator_ranked_is_said_of_five_strategies_but_not_of_four() -> None:
-    assert Standing.of(ranked(4)).ranked_right() is None
-    assert Standing.of(ranked(5)).ranked_right() == "100%"
+    assert Standing.of(ranked(4)).ranking_share() is None
+    assert Standing.of(ranked(5)).ranking_share() == "100 %"
 
 
 def test_what_the_simulator_picked_is_told_apart_from_baselines() -> None:
     picked = ranked(5)
-    baselines = [replace(each, purpose="baseline", predicted_seconds=1 / each.step_seconds[0]) for each in picked]
+    baselines = [replace(timing, purpose="baseline", predicted_seconds=1 / timing.step_seconds[0]) for timing in picked]
     stopped = [replace(baselines[0], outcome="stopped", reason="slow"), *baselines[1:]]
-    of_picked = "100% of the searched pairs, mostly picked as about equally fast."
-    assert ranking_in_words([*picked, *baselines[:4]]) == f"The simulator ranked right {of_picked}"
-    assert (
-        ranking_in_words([*picked, *stopped])
-        == f"The simulator ranked right 0% of the pairs of baselines and {of_picked}"
-    )
+    of_picked = "100 % of candidate pairs in the right order (candidates are close by design)."
+    assert ranking_in_words([*picked, *baselines[:4]]) == f"Simulator ranking: {of_picked}"
+    assert ranking_in_words([*picked, *stopped]) == f"Simulator ranking: 0 % of baseline pairs and {of_picked}"
     assert ranking_in_words(picked[:4]) == ""
 
 
@@ -110,10 +108,10 @@ def test_milliseconds_have_one_digit_and_nothing_is_a_dash() -> None:
 def test_each_trial_is_one_plain_line_when_output_is_no_terminal() -> None:
     text, ticks = StringIO(), count()
     with Progress(Console(file=text, width=80), 30, None, lambda: float(next(ticks))) as progress:
-        for each in trials():
-            progress(each)
+        for trial in trials():
+            progress(trial)
     lines = text.getvalue().splitlines()
-    digests = [each.strategy.digest[:8] for each in trials()]
+    digests = [trial.strategy.digest[:8] for trial in trials()]
     assert lines == [
         f"   1/30  {digests[0]}  parameter_server              300.0 ms  best so far",
         f"   2/30  {digests[1]}  byteps                        350.0 ms  best 300.0 ms",
@@ -128,7 +126,12 @@ def test_each_trial_is_one_plain_line_when_output_is_no_terminal() -> None:
 @pytest.mark.parametrize(
     ("count", "seconds", "budget", "told"),
     [
-        (200, 20.0, None, "At this pace the other 197 trials take 1 h 05 min, or less because slow ones are stopped; "),
+        (
+            200,
+            20.0,
+            None,
+            "The other 197 trials will take about 1 h 05 min, or less because slow trials are stopped early; ",
+        ),
         (200, 2.0, None, None),
         (20, 20.0, None, None),
         (200, 20.0, 300.0, None),
@@ -142,8 +145,8 @@ def test_a_long_search_says_after_three_trials_how_long_it_will_take(
     for trial in trials():
         now[0] += seconds
         progress(trial)
-    said = [(place, line) for place, line in enumerate(text.getvalue().splitlines()) if "At this pace" in line]
-    assert [(3, told)] * bool(told) == [(place, line.partition("--trials")[0]) for place, line in said]
+    said = [(place, line) for place, line in enumerate(text.getvalue().splitlines()) if "trials will take" in line]
+    assert [(3, told)] * bool(told) == [(place, line.partition("set a limit")[0]) for place, line in said]
 
 
 def test_reasons_with_brackets_are_shown_as_they_are() -> None:
@@ -168,11 +171,11 @@ def test_a_terminal_shows_a_live_line_with_the_standing_and_the_time_left() -> N
     console = Console(file=text, width=160, force_terminal=True, color_system=None)
     with Progress(console, 13, 100.0, lambda: now[0]) as progress:
         progress.start_from(ranked(5)[2:])
-        for each in trials():
+        for trial in trials():
             now[0] += 10.0
-            progress(each)
+            progress(trial)
     last = next(line for line in text.getvalue().splitlines() if "trial 10 of 13" in line)
-    for part in ("best 100.0 ms", "best baseline 300.0 ms", "100% ranked right", "2 failed"):
+    for part in ("best 100.0 ms", "best baseline 300.0 ms", "100 % of pairs ranked right", "2 failed"):
         assert part in last
     assert "30 s left" in last
 
@@ -182,11 +185,11 @@ def test_a_terminal_shows_a_live_line_with_the_standing_and_the_time_left() -> N
     [(None, 0, "30 s"), (35, 0, "15 s"), (5, 0, "0 s"), (900, 0, "30 s"), (900, 870, "10 s"), (None, 870, "30 s")],
 )
 def test_time_left_is_what_ends_first_the_trials_or_the_budget(budget: float | None, gone: float, left: str) -> None:
-    """`gone` went by before: while links were measured, or in another process."""
+    """`gone` seconds have passed before: while links were measured, or in another process."""
     text, now = StringIO(), [float(gone)]
     console = Console(file=text, width=160, force_terminal=True, color_system=None)
     with Progress(console, 5, budget, lambda: now[0]) as progress:
-        for each in trials()[:2]:
+        for trial in trials()[:2]:
             now[0] += 10.0
-            progress(each)
+            progress(trial)
     assert f"best baseline 300.0 ms  {left} left" in text.getvalue()

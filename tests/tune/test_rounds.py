@@ -1,4 +1,4 @@
-"""How many trials a guided search proposes together, and that it is said when lanes stay idle."""
+"""The number of trials that a guided search proposes together, and the sentence on idle lanes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_a_round_has_as_many_trials_as_are_asked_for(size: int) -> None:
 def test_lanes_that_stay_idle_are_said_with_what_would_keep_them_busy() -> None:
     (line,) = idle_in_words(options(), 6)
     assert line == (
-        "6 trials have room side by side, but a round of the search has 4, which wait for each other; "
+        "6 trials fit on the cluster at once, but a round of the search has only 4, and the next round waits for it; "
         "--round-size 6 uses all nodes."
     )
     assert not [*idle_in_words(options(), 4), *idle_in_words(options(round_size=6), 6)]

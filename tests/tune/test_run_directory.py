@@ -41,13 +41,13 @@ def test_a_resumed_run_has_the_name_it_began_with_and_another_run_of_that_direct
 @pytest.mark.parametrize(
     ("name", "value", "sentence"),
     [
-        ("seed", 5, "--seed was 0 and now is 5."),
-        ("timed_steps", 7, "--steps was 40 and now is 7."),
-        ("searcher", "random", "--searcher was 'guided' and now is 'random'."),
-        ("warm_start", "/some/where", "--warm-start was None and now is '/some/where'."),
-        ("model", "bert", "--model was 'mlp' and now is 'bert'."),
-        ("workers", 3, "--workers was None and now is 3."),
-        ("without_rules", ("bucket_order",), "--without-rule was [] and now is ['bucket_order']."),
+        ("seed", 5, "--seed, but it was 0 and now is 5"),
+        ("timed_steps", 7, "--steps, but it was 40 and now is 7"),
+        ("searcher", "random", "--searcher, but it was 'guided' and now is 'random'"),
+        ("warm_start", "/some/where", "--warm-start, but it was None and now is '/some/where'"),
+        ("model", "bert", "--model, but it was 'mlp' and now is 'bert'"),
+        ("workers", 3, "--workers, but it was None and now is 3"),
+        ("without_rules", ("bucket_order",), "--without-rule, but it was [] and now is ['bucket_order']"),
     ],
 )
 def test_a_run_resumed_with_another_option_is_refused_and_told_which(
@@ -56,7 +56,7 @@ def test_a_run_resumed_with_another_option_is_refused_and_told_which(
     begun(tmp_path)
     with pytest.raises(OptionsError) as refusal:
         RunDirectory.open(options(tmp_path, resume=True, **{name: value}))
-    assert str(refusal.value) == f"--resume goes on with the same options, but {sentence}"
+    assert str(refusal.value) == f"--resume needs the same {sentence}; restore it, or start a new run."
 
 
 def test_of_which_other_records_a_run_learns_reads_back(tmp_path: Path) -> None:
@@ -78,7 +78,11 @@ CLUSTER_JSON = CLUSTER.to_json()
         ("run.json", {"name": {}, "model_digest": "b", "cluster": CLUSTER_JSON}, "'name' is a text, not {}"),
         ("run.json", {"name": "a", "model_digest": 1, "cluster": CLUSTER_JSON}, "'model_digest' is a text, not 1"),
         ("run.json", {"name": "a", "model_digest": "b", "cluster": {"nodes": {}}}, "names a cluster that cannot be"),
-        ("run.json", {"name": "a", "model_digest": "b", "cluster": CLUSTER_JSON}, "but --model was None and now is"),
+        (
+            "run.json",
+            {"name": "a", "model_digest": "b", "cluster": CLUSTER_JSON},
+            "--model, but it was None and now is",
+        ),
         ("search.json", {}, "search.json needs the field 'searcher'. It has: none."),
         ("search.json", {"searcher": {}}, "search.json needs the field 'seconds_gone'. It has: searcher."),
         ("search.json", {"searcher": [], "seconds_gone": 1.0}, "'searcher' is an object, not []"),
@@ -118,7 +122,7 @@ def test_a_file_is_replaced_in_one_go_so_that_a_failed_write_leaves_the_old_one(
     before = run.result_file.stat().st_ino
     run.write_result({"trials": 2})
     assert run.result_file.stat().st_ino != before
-    assert sorted(each.name for each in tmp_path.iterdir()) == ["result.json", "run.json"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["result.json", "run.json"]
 
 
 def test_a_file_that_cannot_be_written_is_said_so_and_nothing_is_left_behind(tmp_path: Path) -> None:
@@ -126,7 +130,7 @@ def test_a_file_that_cannot_be_written_is_said_so_and_nothing_is_left_behind(tmp
     (tmp_path / "search.json").mkdir()
     with pytest.raises(AutosyncError, match=r"search\.json cannot be written: Is a directory; .*, and add"):
         run.write_state({}, 0.0)
-    assert sorted(each.name for each in tmp_path.iterdir()) == ["run.json", "search.json"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["run.json", "search.json"]
 
 
 @pytest.mark.parametrize("name", ["parameter_server", "byteps", "all_reduce_25mb"])

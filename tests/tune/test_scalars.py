@@ -38,12 +38,12 @@ def scalars_in(directory: Path) -> dict[str, list[tuple[int, float]]]:
 
 
 def test_a_search_is_one_curve_over_its_trials(tmp_path: Path) -> None:
-    one, two = found(2)
+    first, second = found(2)
     scalars = SearchScalars(tmp_path, [record("parameter_server", [0.3])])
     scalars(record("byteps", [0.2]))
-    scalars(record(one, outcome="lost"))
-    scalars(record(one, [0.1], predicted_seconds=0.15))
-    scalars(record(two, outcome="failed", predicted_seconds=0.4))
+    scalars(record(first, outcome="lost"))
+    scalars(record(first, [0.1], predicted_seconds=0.15))
+    scalars(record(second, outcome="failed", predicted_seconds=0.4))
     scalars.close()
     assert scalars_in(tmp_path) == {
         "search/step_seconds": [(2, 0.2), (3, 0.1)],

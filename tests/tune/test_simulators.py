@@ -1,4 +1,4 @@
-"""Every simulator that `--simulator` names guides a search; which one *auto* is, and from where it starts."""
+"""Every simulator that `--simulator` names guides a search; the simulator of *auto*, and its checkpoint."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from autosync.baselines import BASELINES, different_strategies
-from autosync.cost import AnalyticSimulator, Blended, Drafted, Replay
+from autosync.cost import AnalyticSimulator, Blended, CascadeSimulator, Replay, ReplayCoefficients
 from autosync.simulator import LearnedSimulator, TrainingSettings
 from autosync.spec import Pace
 from autosync.tune.composing import make_searcher
@@ -26,19 +26,19 @@ SHORT = TrainingSettings(members=2, steps=20)
 PACED = replace(CLUSTER, nodes=tuple(replace(node, pace=Pace(0.0, 0.1)) for node in CLUSTER.nodes))
 
 SLOW = ("rnn", "gat")
-"""Networks that are made and called like `linear`."""
+"""Networks with the same code path as `linear`."""
 
 
 @pytest.fixture(scope="module")
 def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A checkpoint of a simulator with the network `rnn`, which knows that steps take about three seconds."""
+    """A checkpoint of a simulator with the network `rnn`, fitted to steps of about three seconds."""
     learned = LearnedSimulator(Replay(), "rnn", settings=SHORT)
     learned.fit([record(strategy, [3.0 + number / 100] * 9) for number, strategy in enumerate(found(12))])
     learned.save(folder := tmp_path_factory.mktemp("checkpoint"))
     return folder
 
 
-@pytest.mark.parametrize("name", [thorough(each) if each in SLOW else each for each in SIMULATORS])
+@pytest.mark.parametrize("name", [thorough(name) if name in SLOW else name for name in SIMULATORS])
 def test_a_search_guided_by_it_learns_and_says_what_it_expects(name: str) -> None:
     baselines = list(different_strategies(BASELINES, MODEL, CLUSTER).items())
     searcher = make_searcher(options(simulator=name), load_space("default").bind(MODEL, CLUSTER), baselines)
@@ -55,7 +55,7 @@ def test_a_search_guided_by_it_learns_and_says_what_it_expects(name: str) -> Non
 
 def test_auto_drafts_with_the_closed_form_and_verifies_with_what_is_learned() -> None:
     made = make_simulator(options(simulator="auto"), CLUSTER)
-    assert isinstance(made, Drafted)
+    assert isinstance(made, CascadeSimulator)
     assert isinstance(made.draft, AnalyticSimulator)
     assert isinstance(made.best, LearnedSimulator)
     assert isinstance(made.best.base, Blended)
@@ -64,7 +64,7 @@ def test_auto_drafts_with_the_closed_form_and_verifies_with_what_is_learned() ->
 @pytest.mark.parametrize("name", ["auto", "rnn"])
 def test_a_checkpoint_is_where_it_starts_from(name: str, checkpoint: Path) -> None:
     made = make_simulator(options(simulator=name, warm_start=checkpoint), CLUSTER)
-    learned = made.best if isinstance(made, Drafted) else made
+    learned = made.best if isinstance(made, CascadeSimulator) else made
     assert isinstance(learned, LearnedSimulator)
     assert learned.network == "rnn"
     strategies = found(15)
@@ -78,11 +78,11 @@ def test_auto_starts_from_the_checkpoint_that_comes_with_the_program_for_times_o
     (tmp_path / "real").symlink_to(checkpoint)
     monkeypatch.setattr("autosync.simulator.saved.PRETRAINED", str(tmp_path))
     made = make_simulator(options(simulator="auto"), CLUSTER)
-    assert isinstance(made, Drafted)
+    assert isinstance(made, CascadeSimulator)
     assert isinstance(made.best, LearnedSimulator)
     assert made.best.network == "rnn"
-    assert isinstance(other := make_simulator(options(simulator="rnn"), CLUSTER), LearnedSimulator)
-    assert other.predict(MODEL, CLUSTER, found(1)) < 0, "one that is named starts anew"
+    assert isinstance(untrained := make_simulator(options(simulator="rnn"), CLUSTER), LearnedSimulator)
+    assert untrained.predict(MODEL, CLUSTER, found(1)) < 0, "one that is named starts anew"
 
 
 def test_auto_is_untaught_where_no_checkpoint_comes_for_times_of_the_kind(
@@ -93,12 +93,13 @@ def test_auto_is_untaught_where_no_checkpoint_comes_for_times_of_the_kind(
     counts = []
     for cluster in (PACED, CLUSTER):
         made = make_simulator(options(), cluster)
-        assert isinstance(made, Drafted)
+        assert isinstance(made, CascadeSimulator)
         assert isinstance(made.best, LearnedSimulator)
         counts.append(made.best.record_count)
     assert counts == [12, 0]
     assert list(simulator_in_words(options(), MODEL, CLUSTER, [])) == [
-        "Simulator auto, untaught: no checkpoint was fitted to real times."
+        "Candidates are ranked by the simulator 'auto', which starts untrained because no checkpoint was fitted to "
+        "real times."
     ]
 
 
@@ -108,12 +109,58 @@ def test_a_checkpoint_that_is_named_and_was_fitted_to_times_of_another_kind_is_r
         with pytest.raises(OptionsError) as refusal:
             refuse(asked, PACED)
         assert str(refusal.value) == (
-            f"--warm-start {checkpoint} was fitted to real times, but those of this cluster are paced-recorded, and "
-            "the two are never compared; leave it out, or name one of `autosync pretrain --kind paced-recorded`."
+            f"--warm-start {checkpoint} was fitted to real times, but this cluster has paced-recorded times, and the "
+            "two are never compared; leave the option out, or name a checkpoint made by "
+            "`autosync pretrain --kind paced-recorded`."
         )
     nothing = LearnedSimulator(Replay(), "rnn", settings=SHORT)
     nothing.save(checkpoint.with_name("nothing"))
     check_warm_start(options(warm_start=checkpoint.with_name("nothing")), PACED)
+
+
+def test_a_search_on_pytorch_starts_from_nothing_that_tensorflow_has_taught(
+    checkpoint: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "real").symlink_to(checkpoint)
+    monkeypatch.setattr("autosync.simulator.saved.PRETRAINED", str(tmp_path))
+    asked = options(framework="pytorch")
+    made = make_simulator(asked, CLUSTER)
+    assert isinstance(made, CascadeSimulator)
+    assert isinstance(made.best, LearnedSimulator)
+    assert made.best.record_count == 0
+    assert list(simulator_in_words(asked, MODEL, CLUSTER, [])) == [
+        "Candidates are ranked by the simulator 'auto', which starts untrained because no checkpoint was fitted to "
+        "pytorch-real times."
+    ]
+    for cluster in (None, CLUSTER):
+        with pytest.raises(OptionsError) as refusal:
+            check_warm_start(options(framework="pytorch", warm_start=checkpoint), cluster)
+        assert str(refusal.value) == (
+            f"--warm-start {checkpoint} was fitted to steps of tensorflow, but this search times steps of pytorch, and "
+            "the two are never compared; leave the option out, or name a checkpoint made by "
+            "`autosync pretrain --framework pytorch`."
+        )
+
+
+def test_a_search_on_pytorch_starts_from_a_checkpoint_of_pytorch(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    slow = ReplayCoefficients(step_overhead_seconds=0.5)
+    monkeypatch.setattr("autosync.cost.blended.REPLAY_PRIORS", {None: ReplayCoefficients(), "pytorch": slow})
+    steps = [record(strategy, [3.0 + number / 100] * 9) for number, strategy in enumerate(found(12))]
+    learned = LearnedSimulator(Blended("pytorch"), "linear", settings=SHORT)
+    learned.fit([replace(step, framework="pytorch") for step in steps])
+    learned.save(tmp_path / "pytorch-real")
+    assert learned.kinds == ("pytorch-real",)
+    monkeypatch.setattr("autosync.simulator.saved.PRETRAINED", str(tmp_path))
+    made = make_simulator(options(framework="pytorch"), CLUSTER)
+    expected = learned.predict(MODEL, CLUSTER, found(15))
+    np.testing.assert_array_equal(made.predict(MODEL, CLUSTER, found(15)), expected)
+    assert "which starts from the checkpoint that comes with autosync" in "".join(
+        simulator_in_words(options(framework="pytorch"), MODEL, CLUSTER, [])
+    )
+    with pytest.raises(OptionsError, match="was fitted to steps of pytorch, but this search times steps of tensorflow"):
+        check_warm_start(options(framework="tensorflow", warm_start=tmp_path / "pytorch-real"), CLUSTER)
 
 
 def test_a_checkpoint_of_another_network_is_refused_and_told_which_it_is(checkpoint: Path) -> None:
@@ -128,25 +175,28 @@ def test_a_person_is_told_what_guides_the_search_and_what_that_learns_from(
     checkpoint: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr("autosync.simulator.saved.PRETRAINED", str(tmp_path))
-    earlier = [record(each, [1.0]) for each in found(4)]
+    earlier = [record(strategy, [1.0]) for strategy in found(4)]
     earlier[0] = replace(earlier[0], cluster=cases.rack_cluster())
     earlier[1] = replace(earlier[1], model=cases.ncf_like_model())
     assert list(simulator_in_words(options(), MODEL, CLUSTER, earlier)) == [
-        "Simulator auto, untaught: no checkpoint was fitted to real times.",
-        "It also learns from 4 records of other runs: 2 of this model on this cluster, 1 of this model elsewhere, "
-        "1 of other models here.",
+        "Candidates are ranked by the simulator 'auto', which starts untrained because no checkpoint was fitted to "
+        "real times.",
+        "The simulator also learns from 4 records of other runs: 2 of this model on this cluster, 1 of this model on "
+        "other clusters, and 1 of other models on this cluster.",
     ]
     warm = options(simulator="rnn", warm_start=checkpoint)
-    assert list(simulator_in_words(warm, MODEL, CLUSTER, [])) == [f"Simulator rnn, from the checkpoint {checkpoint}."]
+    assert list(simulator_in_words(warm, MODEL, CLUSTER, [])) == [
+        f"Candidates are ranked by the simulator 'rnn', which starts from the checkpoint {checkpoint}."
+    ]
     monkeypatch.undo()
     assert list(simulator_in_words(options(), MODEL, CLUSTER, [])) == [
-        "Simulator auto, from the checkpoint that comes with the program."
+        "Candidates are ranked by the simulator 'auto', which starts from the checkpoint that comes with autosync."
     ]
 
 
 def test_where_links_change_a_person_is_told_which_rates_predictions_are_by() -> None:
     assert list(simulator_in_words(options(simulator="replay"), MODEL, cases.changing(CLUSTER, (60.0, 0.1)), [])) == [
-        "Simulator replay.",
+        "Candidates are ranked by the simulator 'replay'.",
         "Links change: predictions are for phase 0 of 0 to 1, by the first rates, whichever phase a trial is timed in.",
     ]
 

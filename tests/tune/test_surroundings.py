@@ -1,4 +1,4 @@
-"""The command in surroundings that machines of users have: behind a proxy, for example."""
+"""The command in environments that users' machines have: behind a proxy, for example."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_a_search_reaches_its_workers_past_a_proxy_that_never_answers(start: Sta
 
 
 LONG = (*SEARCH[:2], "--trials", "60", *SEARCH[4:], "--workers", "2")
-"""A search that is long under way."""
+"""A search with many trials left."""
 
 
 @pytest.mark.thorough
@@ -58,7 +58,7 @@ def test_a_search_that_is_asked_to_end_says_how_to_resume(start: Start, number: 
     job.wait_for("   2/60")
     job.ask_to_end(number, whole_group)
     printed = ended(job, 128 + number)
-    assert "Go on with: autosync tune " in printed
+    assert "Resume with: autosync tune " in printed
     assert printed.rstrip().endswith("--resume")
 
 
@@ -76,7 +76,7 @@ def test_an_emulated_search_that_is_asked_to_end_takes_its_cluster_down(start: S
     job = start(*LONG[:-2], "--emulate", "2x200mbit")
     job.wait_for("   2/60")
     job.ask_to_end(signal.SIGTERM)
-    assert "Go on with: autosync tune " in ended(job, 128 + signal.SIGTERM)
+    assert "Resume with: autosync tune " in ended(job, 128 + signal.SIGTERM)
     assert job.of_its_cluster() == []
 
 
@@ -87,7 +87,7 @@ def test_training_that_is_asked_to_end_saves_the_model_and_says_how_to_resume(
 ) -> None:
     (tmp_path / "strategy.json").write_text(json.dumps(STRATEGY))
     training = ("--model", "mlp", "--strategy", "strategy.json", "--steps", "1000000", "--out", "runs/trained")
-    job = start(*training, module="autosync.train")
+    job = start("train", *training, module="autosync")
     job.wait_for("step      10 ")
     job.ask_to_end(number)
     printed = ended(job, 128 + number)

@@ -1,4 +1,4 @@
-"""Strategies that a search is given to try first: they come before all else, fit the cluster, and are in the finals."""
+"""Strategies that a search is given to try first: they are timed first, fit the cluster, and reach the finals."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import pytest
 from autosync.baselines import BASELINES
 from autosync.search.protocol import GIVEN
 from autosync.search.registry import SEARCHERS
-from autosync.spec import Strategy
-from autosync.tune.composing import fitted, make_searcher
+from autosync.spec import Strategy, Synchronizer
+from autosync.tune.composing import fit_to_space, make_searcher
 from autosync.tune.finalists import CANDIDATES, finalists
 from autosync.tune.options import OptionsError
 from search_spaces import load_space
@@ -31,15 +31,15 @@ def sampled(seed: int) -> Strategy:
 
 @pytest.mark.parametrize("name", SEARCHERS)
 def test_every_searcher_proposes_what_it_was_given_before_all_else(name: str) -> None:
-    given = [sampled(1), baseline("parameter_server"), sampled(1), sampled(2)]
-    baselines = [(each, baseline(each)) for each in ("parameter_server", "all_reduce_25mb")]
+    strategies = [sampled(1), baseline("parameter_server"), sampled(1), sampled(2)]
+    baselines = [(name, baseline(name)) for name in ("parameter_server", "all_reduce_25mb")]
     searcher = make_searcher(options(searcher=name, simulator="analytic"), SPACE, baselines)
-    searcher.try_first(given)
+    searcher.try_first(strategies)
     proposals = [searcher.ask(1)[0] for _ in range(4)]
-    assert [(each.strategy, each.label, each.purpose) for each in proposals[:3]] == [
-        (given[0], GIVEN, "search"),
-        (given[1], "parameter_server", "baseline"),
-        (given[3], GIVEN, "search"),
+    assert [(proposal.strategy, proposal.label, proposal.purpose) for proposal in proposals[:3]] == [
+        (strategies[0], GIVEN, "search"),
+        (strategies[1], "parameter_server", "baseline"),
+        (strategies[3], GIVEN, "search"),
     ]
     assert proposals[3].purpose == "baseline", "then the search goes on as it would have"
 
@@ -47,43 +47,60 @@ def test_every_searcher_proposes_what_it_was_given_before_all_else(name: str) ->
 @pytest.mark.parametrize("name", ["guided", "random"])
 def test_a_restored_search_goes_on_with_what_is_left_of_them(name: str) -> None:
     first, second = searcher_called(name), searcher_called(name)
-    for each in (first, second):
-        each.try_first([sampled(1), sampled(2)])
+    for search in (first, second):
+        search.try_first([sampled(1), sampled(2)])
     (proposal,) = first.ask(1)
     first.tell(record(proposal.strategy, [1.0] * 9))
     second.restore(json.loads(json.dumps(first.state())))
-    assert [each.strategy for each in second.ask(1)] == [sampled(2)]
+    assert [proposal.strategy for proposal in second.ask(1)] == [sampled(2)]
 
 
 def test_a_strategy_that_fits_is_tried_as_it_is(tmp_path: Path) -> None:
     job = pretended_job(tmp_path, PretendBackend())
     file = _written(tmp_path, sampled(3))
-    assert fitted(job, SPACE, file) == sampled(3)
-    assert printed(job).strip() == f"{file} is tried first."
+    assert fit_to_space(job, SPACE, file) == sampled(3)
+    assert printed(job).strip() == f"{file} is timed first."
 
 
 def test_a_strategy_of_a_smaller_cluster_keeps_what_it_can(tmp_path: Path) -> None:
     larger = load_space("default").bind(MODEL, star_cluster(3))
     job = pretended_job(tmp_path, PretendBackend())
-    moved = fitted(job, larger, _written(tmp_path, baseline("all_reduce_25mb")))
+    moved = fit_to_space(job, larger, _written(tmp_path, baseline("all_reduce_25mb")))
     assert set(moved.replicas) == set(larger.replicas)
     assert moved == larger.canonical(BASELINES["all_reduce_25mb"](MODEL, star_cluster(3)))
-    assert "for 3 replicas and with other decisions on 0 of 6 variables" in printed(job)
+    assert "3 replicas, and other decisions on 0 of 6 variables" in printed(job)
+
+
+def test_a_strategy_that_the_engine_refuses_is_adapted(tmp_path: Path) -> None:
+    served = BASELINES["parameter_server"](SPACE.model, SPACE.cluster)
+    stale: dict[Synchronizer, Synchronizer] = {
+        server: replace(server, staleness=1, local_copy=False) for server in served.variables[0].servers
+    }
+    refused = replace(served, variables=tuple(choice.replace_synchronizers(stale) for choice in served.variables))
+    job = pretended_job(tmp_path, PretendBackend(), framework="pytorch")
+    assert not fit_to_space(job, SPACE, _written(tmp_path, refused)).staleness
+    assert "is timed first, adapted to this cluster" in printed(job)
+
+
+def test_an_overlap_that_the_space_lacks_is_kept_if_the_engine_carries_it_out(tmp_path: Path) -> None:
+    overlapped = replace(sampled(3), overlap_next_forward=True)
+    job = pretended_job(tmp_path, PretendBackend())
+    assert fit_to_space(job, SPACE, _written(tmp_path, overlapped)) == overlapped
 
 
 def test_a_strategy_of_another_model_is_refused(tmp_path: Path) -> None:
-    other = BASELINES["all_reduce_25mb"](ncf_like_model(), CLUSTER)
-    with pytest.raises(OptionsError, match=r"--try-first is for strategies of mlp, but .* none of its variables"):
-        fitted(pretended_job(tmp_path, PretendBackend()), SPACE, _written(tmp_path, other))
+    foreign = BASELINES["all_reduce_25mb"](ncf_like_model(), CLUSTER)
+    with pytest.raises(OptionsError, match=r"--try-first needs a strategy for mlp, but .* none of its variables"):
+        fit_to_space(pretended_job(tmp_path, PretendBackend()), SPACE, _written(tmp_path, foreign))
 
 
 def test_what_was_given_is_measured_again_however_slow() -> None:
     *faster, slow, stopped = found(CANDIDATES + 3)
-    fast = [record(each, [float(number)] * 9) for number, each in enumerate(faster, 1)]
-    given = replace(record(slow, [9.0] * 9), label=GIVEN)
+    fast = [record(strategy, [float(number)] * 9) for number, strategy in enumerate(faster, 1)]
+    given_record = replace(record(slow, [9.0] * 9), label=GIVEN)
     too_slow = replace(record(stopped, [9.5] * 9, outcome="stopped"), label=GIVEN)
     best = record("all_reduce_25mb", [5.0] * 9)
-    assert finalists([given, too_slow, best, *fast]) == [*fast[:CANDIDATES], best, given]
+    assert finalists([given_record, too_slow, best, *fast]) == [*fast[:CANDIDATES], best, given_record]
 
 
 def _written(folder: Path, strategy: Strategy) -> Path:

@@ -1,6 +1,6 @@
 """The command as a person runs it: TensorFlow over Ray, in a process of its own, on the smallest model.
 
-Each test also looks at what it leaves behind: no process may be.
+Each test also checks that no process is left behind.
 """
 
 from __future__ import annotations
@@ -47,43 +47,47 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
 
 def trials_of(directory: Path) -> list[RuntimeRecord]:
-    """Records of the search proper, in order: without the finals, which have no place in it."""
+    """Records of the search proper, in order, without the finals."""
     records = RecordStore(directory / "data").read()
-    return [each for each in records if each.sequence is not None or each.outcome == "lost"]
+    return [record for record in records if record.sequence is not None or record.outcome == "lost"]
 
 
 def check_complete(directory: Path) -> None:
-    """The run has its files, all its trials, none twice but what it timed again, and a strategy that fits the model."""
+    """Check that the run has its files, each trial once except for those timed again, and a strategy that fits the
+    model.
+    """
     records = RecordStore(directory / "data").read()
-    counted = [each for each in trials_of(directory) if each.outcome != "lost"]
+    counted = [record for record in trials_of(directory) if record.outcome != "lost"]
     assert len(counted) == TRIALS
-    assert set(Counter(each.strategy.digest for each in counted if each.purpose != "remeasure").values()) == {1}
+    assert set(Counter(record.strategy.digest for record in counted if record.purpose != "remeasure").values()) == {1}
     result = json.loads((directory / "runs/one/result.json").read_text())
     assert result["trials"] == TRIALS
     strategy = Strategy.from_json(json.loads((directory / "runs/one/strategy.json").read_text()))
     assert strategy.digest == result["verdict"]["winner"]
     assert list(strategy_faults(strategy, records[0].model, records[0].cluster)) == []
-    assert len({each.run for each in records}) == 1
+    assert len({record.run for record in records}) == 1
 
 
 def check_for_scripts_and_people(directory: Path) -> None:
-    """The report, rows for scripts, a result as its schema says, and scalars of the search and of each trial."""
+    """Check the report, the rows for scripts, the result against its schema, and the scalars of the search and its
+    trials.
+    """
     run = directory / "runs/one"
     assert seen(run / "report.html").faults == []
     assert len(list(csv.DictReader((run / "trials.csv").open()))) == len(RecordStore(directory / "data").read())
     jsonschema.validate(json.loads((run / "result.json").read_text()), result_schema())
-    (tune,) = (each for each in (run / "tune").iterdir() if each.is_dir())
+    (tune,) = (path for path in (run / "tune").iterdir() if path.is_dir())
     curves = scalars_in(tune)
     assert set(curves) == set(SCALARS)
     assert [step for step, _ in curves["search/best_step_seconds"]] == list(range(1, TRIALS + 1))
-    for trial in (each for each in tune.iterdir() if each.is_dir()):
+    for trial in (path for path in tune.iterdir() if path.is_dir()):
         names = set(scalars_in(trial))
         assert {"ray/tune/step_seconds", "ray/tune/best_step_seconds", "ray/tune/predicted_seconds"} <= names
 
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]]:
-    """The directory of a search that has run to its end, and what it printed."""
+    """The directory of a finished search, and the search's output."""
     directory = tmp_path_factory.mktemp("finished")
     job = Job(directory, *COMMAND)
     yield directory, ended(job, 0)
@@ -94,10 +98,10 @@ def test_a_search_ends_with_a_strategy_a_result_and_every_record_on_disk(finishe
     directory, printed = finished
     check_complete(directory)
     records = RecordStore(directory / "data").read()
-    again = [each for each in records if each.sequence is None]
-    assert {each.purpose for each in again} == {"remeasure"}
-    assert [each.outcome for each in again] == ["ok"] * len(again)
-    turns = Counter(Counter(each.strategy.digest for each in again).values())
+    again = [record for record in records if record.sequence is None]
+    assert {record.purpose for record in again} == {"remeasure"}
+    assert [record.outcome for record in again] == ["ok"] * len(again)
+    turns = Counter(Counter(record.strategy.digest for record in again).values())
     assert max(turns) <= Looks(ROUNDS).most
     assert sum(count for rounds, count in turns.items() if rounds > ROUNDS) in (0, 2), "the best two go on alone"
     purposes = [record.purpose for record in sorted(records, key=lambda record: record.started_at)[:TRIALS]]
@@ -105,7 +109,7 @@ def test_a_search_ends_with_a_strategy_a_result_and_every_record_on_disk(finishe
     assert purposes[3:].count("search") == 2, "half of the trials after the first baselines"
     assert f"With --trials {TRIALS}, 2 candidates and 5 baselines are timed; 1 baseline is not" in printed
     why = json.loads((directory / "runs/one/result.json").read_text())["stopped_because"]
-    assert why.startswith(f"All {TRIALS} trials have run. There was no room for ")
+    assert why.startswith(f"All {TRIALS} trials have run. Not timed for lack of budget: ")
     assert why in printed
     assert len(list((directory / "data").iterdir())) == 1, "small files are compacted at the end"
     for number in range(1, TRIALS + 1):
@@ -124,13 +128,13 @@ def test_a_second_search_learns_from_the_first_and_is_guided_by_what_it_fits_bes
     baselines = different_strategies(BASELINES, known[0].model, known[0].cluster)
     more = ("--trials", str(len(baselines) + 5), "--rounds", "1", "--no-probe", "--data", "data", "--out", "runs/two")
     printed = ended(start(*SMALL, *more), 0)
-    assert "Simulator auto" in printed
-    assert f"It also learns from {len(known)} records of other runs: " in printed
+    assert "ranked by the simulator 'auto'" in printed
+    assert f"The simulator also learns from {len(known)} records of other runs: " in printed
     used = json.loads((tmp_path / "runs/two/earlier.json").read_text())["record_ids"]
     assert len(used) == len(known)
-    searched = [each for each in trials_of(tmp_path) if each.run.startswith("two-")]
-    assert Counter(each.purpose for each in searched) == {"baseline": len(baselines), "search": 5}
-    assert None not in {each.predicted_seconds for each in searched}
+    searched = [trial for trial in trials_of(tmp_path) if trial.run.startswith("two-")]
+    assert Counter(record.purpose for record in searched) == {"baseline": len(baselines), "search": 5}
+    assert None not in {record.predicted_seconds for record in searched}
 
 
 @pytest.mark.thorough
@@ -145,15 +149,15 @@ def test_a_worker_killed_costs_one_trial_and_after_ctrl_c_the_command_it_prints_
     printed = ended(job, 130)
     assert "Report:   runs/one/report.html" in printed
     kept = trials_of(tmp_path)
-    lost = [each for each in kept if each.outcome == "lost"]
+    lost = [record for record in kept if record.outcome == "lost"]
     assert len(lost) == 1
     assert "orker 0 on node0 has died" in lost[0].reason or "orker 1 on node0 has died" in lost[0].reason
     counted = len(kept) - len(lost)
     assert 4 <= counted < TRIALS
-    assert f"Stopped after {counted} trials; all of them are kept in data." in printed
-    best = min((each for each in kept if each.outcome == "ok"), key=lambda each: each.median_seconds or 0.0)
-    assert f"Best so far, not re-measured: {best.label} {best.strategy.digest[:8]} with " in printed
-    again = printed.rpartition("Go on with: autosync tune ")[2]
+    assert f"Stopped after {counted} trials. The records of all trials are kept in data." in printed
+    best = min((record for record in kept if record.outcome == "ok"), key=lambda record: record.median_seconds or 0.0)
+    assert f"Best so far, timed once: {best.label} {best.strategy.digest[:8]} with " in printed
+    again = printed.rpartition("Resume with: autosync tune ")[2]
     assert shlex.split(again) == [*COMMAND, "--resume"]
     printed = ended(start(*shlex.split(again)), 0)
     assert f"   {counted + 1}/{TRIALS}  " in printed
@@ -161,7 +165,7 @@ def test_a_worker_killed_costs_one_trial_and_after_ctrl_c_the_command_it_prints_
     assert trials_of(tmp_path)[: len(kept)] == kept
 
 
-@pytest.mark.thorough  # the back end's contract has it once
+@pytest.mark.thorough  # the back end's contract also tests this
 def test_a_worker_killed_while_workers_start_is_made_up_for_and_told(start: Start, tmp_path: Path) -> None:
     job = start(*COMMAND)
     job.wait_until(lambda: bool(job.titled("ray::WorkerProcess")), "a worker")
@@ -180,7 +184,7 @@ def test_ctrl_c_while_workers_start_ends_them(start: Start) -> None:
     assert job.complaint == ""
 
 
-@pytest.mark.thorough  # the back end's contract has the same error
+@pytest.mark.thorough  # the back end's contract tests the same error
 def test_a_model_function_that_raises_is_one_sentence_with_its_error_and_place(start: Start, tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text("def model():\n    raise ValueError('no layers today')\n")
     job = start("--model", "mine:model", "--trials", "3", "--out", "runs/one", "--data", "data")

@@ -1,4 +1,4 @@
-"""A cluster is told in a few lines, however large it is."""
+"""A cluster of any size is described in a few lines."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests import cases
 
 
 def measured(cluster: ClusterSpec, rates: dict[str, float]) -> ClusterSpec:
-    """`cluster` with links measured; from a source in `rates`, at that rate."""
+    """`cluster` with measured links; links from a source in `rates` have that rate."""
     links = tuple(
         replace(
             link,
@@ -37,7 +37,7 @@ def test_nodes_and_links_that_are_alike_share_a_line() -> None:
     ]
 
 
-def test_what_differs_has_a_line_of_its_own() -> None:
+def test_nodes_and_links_that_differ_have_separate_lines() -> None:
     assert list(cluster_lines(cases.uneven_cluster())) == [
         "Node node0 at 10.0.0.1: 2 workers, 8 cores",
         "3 nodes node1..node3 at 10.0.0.2..10.0.0.4: 1 worker, 2 cores each",
@@ -86,14 +86,14 @@ def test_a_fast_link_is_written_without_an_exponent() -> None:
     assert list(cluster_lines(fast))[-1] == "Within node0: 100 Gbit/s (measured), 100 us (measured)"
 
 
-def test_of_many_names_without_an_order_the_first_four_are_listed() -> None:
+def test_the_first_four_of_many_unordered_names_are_listed() -> None:
     cluster = cases.star_cluster(6)
     nodes = tuple(replace(node, address=f"10.0.{7 * index}.1") for index, node in enumerate(cluster.nodes))
     line = next(cluster_lines(replace(cluster, nodes=nodes)))
     assert line.startswith("6 nodes node0..node5 at 10.0.0.1, 10.0.7.1, 10.0.14.1, 10.0.21.1 and 2 more: ")
 
 
-def test_a_pace_is_told_of_its_nodes() -> None:
+def test_the_pace_of_nodes_is_described() -> None:
     pace = Pace(5.0, 0.02, spread=Spread(0.1, Slow(0.25, 50, 3.0, "left"), (1.0, 2.0)), batch_seconds=0.03)
     plain = cases.star_cluster(2)
     cluster = replace(plain, nodes=tuple(replace(node, pace=pace) for node in plain.nodes))
@@ -103,7 +103,7 @@ def test_a_pace_is_told_of_its_nodes() -> None:
     )
 
 
-def test_how_a_pace_was_kept_is_told_by_the_worst_replica() -> None:
+def test_kept_paces_are_described_by_the_worst_replica() -> None:
     kept = KeptPace("paced", "recorded", 2, (0.15, 0.15), (0.151, 0.153), (1e-4, 3e-4), (2e-3, 1e-3))
     assert kept_in_words(kept) == (
         "Paced: passes of 150.0 ms took 152.0 ms; at the worst replica half of all releases were up to 0.30 ms late, "

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from autosync.baselines import BASELINES
@@ -18,8 +20,8 @@ from autosync.spec import (
     VariableStrategy,
 )
 from autosync.words.quantities import megabytes, model_in_words
-from autosync.words.strategy import marked, strategy_in_words
-from tests.cases import mlp_model, ncf_like_model, star_cluster
+from autosync.words.strategy import decision_in_words, marked, strategy_in_words
+from tests.cases import mlp_model, ncf_like_model, star_cluster, tied_model
 
 MODEL, CLUSTER = mlp_model(), star_cluster(2)
 SERVERS = tuple(str(device) for device in CLUSTER.server_devices)
@@ -51,7 +53,7 @@ def test_every_bucket_server_and_cut_variable_of_a_mixed_strategy_is_named() -> 
         VariableStrategy("dense_2/kernel", (AllReduce(1),)),
         VariableStrategy("dense_2/bias", (AllReduce(1),)),
     )
-    strategy = Strategy(tuple(str(each) for each in CLUSTER.replica_devices), decisions)
+    strategy = Strategy(tuple(str(device) for device in CLUSTER.replica_devices), decisions)
     assert strategy_in_words(strategy, MODEL) == [
         "Ring all-reduce in 2 buckets (262 kB, 11.3 kB): "
         "dense_1/kernel, dense_2/kernel, dense_1/bias and 1 more; 273 kB.",
@@ -78,10 +80,12 @@ def test_the_words_for_a_baseline_account_for_every_byte(name: str) -> None:
 
 
 def by(*shards: Synchronizer) -> list[str]:
-    """Words for the variables by the given synchronizers, the last one for all that are left."""
+    """The words for a strategy with these synchronizers per variable; the last one is for all further variables."""
     wanted = [*shards, *[shards[-1]] * (len(MODEL.variables) - len(shards))]
-    each = tuple(VariableStrategy(one.name, (shard,)) for one, shard in zip(MODEL.variables, wanted, strict=True))
-    return strategy_in_words(Strategy(SERVERS, each), MODEL)
+    decisions = tuple(
+        VariableStrategy(variable.name, (shard,)) for variable, shard in zip(MODEL.variables, wanted, strict=True)
+    )
+    return strategy_in_words(Strategy(SERVERS, decisions), MODEL)
 
 
 @pytest.mark.parametrize(
@@ -89,7 +93,7 @@ def by(*shards: Synchronizer) -> list[str]:
     [
         (AllReduce(0, "tree"), "Binomial-tree all-reduce in 1 bucket"),
         (AllReduce(0, "halving_doubling"), "Halving-and-doubling all-reduce in 1 bucket"),
-        (AllReduce(0, "collective"), "TensorFlow's collective all-reduce in 1 bucket"),
+        (AllReduce(0, "collective"), "The framework's own collective all-reduce in 1 bucket"),
         (AllReduce(0, "rabenseifner"), "Rabenseifner all-reduce in 1 bucket"),
         (AllReduce(0, "direct"), "Direct-exchange all-reduce in 1 bucket"),
         (AllReduce(0, "fitted"), "Fitted all-reduce in 1 bucket"),
@@ -98,7 +102,7 @@ def by(*shards: Synchronizer) -> list[str]:
         (ParameterServer(SERVERS[0], local_copy=True), f"Parameter server {SERVERS[0]} (local copies): dense_1/kernel"),
     ],
 )
-def test_what_loses_nothing_is_named_without_a_warning(shard: Synchronizer, start: str) -> None:
+def test_a_lossless_strategy_is_described_without_a_warning(shard: Synchronizer, start: str) -> None:
     (line,) = by(shard)
     assert line.startswith(start)
 
@@ -133,11 +137,11 @@ def test_what_loses_nothing_is_named_without_a_warning(shard: Synchronizer, star
         ),
     ],
 )
-def test_what_changes_the_statistics_is_said_first_and_plainly(shard: Synchronizer, way: str, start: str) -> None:
+def test_a_change_of_the_statistics_is_stated_first(shard: Synchronizer, way: str, start: str) -> None:
     warning, line = by(shard)
     assert warning == (
         f"CHANGES THE STATISTICS of training ({way}): it is only as good as the loss it reaches, "
-        f"so a shorter step says nothing by itself."
+        f"so a shorter step alone does not make it better."
     )
     assert line.startswith(start)
 
@@ -152,3 +156,15 @@ def test_buckets_of_different_kinds_have_a_line_each() -> None:
 
 def test_the_label_of_a_lossy_strategy_says_so_in_a_table() -> None:
     assert (marked("guided", False), marked("guided", True)) == ("guided", "guided (lossy)")
+
+
+def test_rows_that_are_sent_apart_are_said() -> None:
+    model = tied_model()
+    together = BASELINES["all_reduce_25mb"](model, CLUSTER)
+    table, *others = together.variables
+    strategy = replace(together, variables=(replace(table, rows_apart=True), *others))
+    first, reduced, gathered = strategy_in_words(strategy, model)
+    assert first == "The looked-up rows of table travel apart from the rest of its gradient, which is ready earlier."
+    assert reduced.startswith("Ring all-reduce in 1 bucket")
+    assert gathered.startswith("Touched rows gathered by every replica: table (rows)")
+    assert decision_in_words(strategy.variables[0], model.variables[0]) == "ring all-reduce, looked-up rows apart"

@@ -1,1 +1,3 @@
-"""Clusters from files, from what Ray says, or from a text: checked, joined to racks, and given seats on Ray nodes."""
+"""Clusters from files, from Ray's description, or from a text: checks them, joins them to racks, and matches Ray
+nodes.
+"""

@@ -1,4 +1,4 @@
-"""When rates change, as a file for an emulated cluster states it.
+"""The `changes` section of a file for an emulated cluster: new link rates at given times.
 
 changes:
   - {after: 60s, nodes: {node1: {up: 50mbit, down: 50mbit}}}
@@ -14,14 +14,14 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, Field, WithJsonSchema, model_validator
 
 from autosync.errors import ClusterError
-from autosync.spec import Figure, LaterRate, listed, quoted
+from autosync.spec import Figure, LaterRate, quote, shorten_list
 from autosync.spec.cluster import MOST_AFTER_SECONDS, MOST_LATER
 from trials.cluster.pace_entry import CHECKED, Seconds
 from trials.cluster.racks import parse_rate
 
 
 def _rate(value: Any) -> float:
-    """The rate in Gbit/s."""
+    """Convert to Gbit/s."""
     try:
         return parse_rate(value if isinstance(value, str) else repr(value))
     except ClusterError as error:
@@ -39,7 +39,7 @@ WAYS = ("up", "down")
 
 
 class RatesEntry(BaseModel):
-    """The rates that the link of a node or a rack has from then on."""
+    """New rates of the link of a node or a rack."""
 
     model_config = CHECKED
 
@@ -49,36 +49,39 @@ class RatesEntry(BaseModel):
     @model_validator(mode="after")
     def _changes_something(self) -> RatesEntry:
         if self.up is None and self.down is None:
-            raise ValueError("a link that changes has a new rate `up`, `down` or both; add one.")
+            raise ValueError("a link that changes needs a new rate `up`, `down` or both; add one.")
         return self
 
 
 class ChangeEntry(BaseModel):
-    """Rates that links have from a time on; what is not said stays."""
+    """New link rates from a time on; rates that are not stated stay."""
 
     model_config = CHECKED
 
     after: Seconds = Field(gt=0, le=MOST_AFTER_SECONDS, description="Seconds from when the cluster is up, such as 60s.")
-    link: Rate | None = Field(None, description="Rate up and down of every node that says nothing else here.")
+    link: Rate | None = Field(None, description="Rate up and down of every node without another rate here.")
     nodes: dict[str, RatesEntry] = Field(default_factory=dict, description="Rates of nodes, by their names.")
     racks: dict[str, RatesEntry] = Field(default_factory=dict, description="Rates of racks' links to the core.")
 
     @model_validator(mode="after")
     def _changes_something(self) -> ChangeEntry:
         if self.link is None and not self.nodes and not self.racks:
-            raise ValueError("a change gives rates, by `link`, `nodes` or `racks`; add one of them.")
+            raise ValueError("a change needs rates, by `link`, `nodes` or `racks`; add one of them.")
         return self
 
     def rates(self, names: Sequence[str]) -> dict[tuple[str, str], float]:
-        """The rates in Gbit/s by the node or rack and the direction, *up* or *down*; `names` are all nodes'."""
+        """Return rates in Gbit/s by node or rack and direction, *up* or *down*; `names` are the names of all nodes."""
         stated = self.nodes | self.racks
         rates = {(name, way): getattr(entry, way) for name, entry in stated.items() for way in WAYS}
-        alike = {(name, way): self.link for name in names for way in WAYS}
-        return {key: rate for key in alike | rates if (rate := rates.get(key) or alike.get(key)) is not None}
+        common = {(name, way): self.link for name in names for way in WAYS}
+        return {key: rate for key in common | rates if (rate := rates.get(key) or common.get(key)) is not None}
 
 
 def check_changes(changes: Sequence[ChangeEntry], nodes: Sequence[str], racks: Sequence[str]) -> None:
-    """Raise `ValueError` for changes out of order, or of what has no link; `nodes` and `racks` are those that have."""
+    """Raise `ValueError` for changes out of order, or of a node or rack without a link.
+
+    `nodes` and `racks` are the names of those with a link.
+    """
     if len(changes) > MOST_LATER:
         raise ValueError(f"changes: there are at most {MOST_LATER}, not {len(changes)}; state fewer.")
     for index, (earlier, later) in enumerate(pairwise(changes), 1):
@@ -88,20 +91,20 @@ def check_changes(changes: Sequence[ChangeEntry], nodes: Sequence[str], racks: S
                 f"{later.after:g} s is not after {earlier.after:g} s."
             )
     if changes and not nodes:
-        raise ValueError("changes: a node that is alone has no link to change; add nodes, or leave `changes` out.")
+        raise ValueError("changes: a single node has no link to change; add nodes, or omit `changes`.")
     for index, change in enumerate(changes):
         for what, there, named in (("node", nodes, change.nodes), ("rack", racks, change.racks)):
             for name in named:
                 if name not in there:
-                    known = f"there are {listed(there)}" if there else "there are none"
+                    known = f"there are {shorten_list(there)}" if there else "there are none"
                     raise ValueError(
                         f"changes[{index}].{what}s: a {what} whose link changes is one with a link ({known}), not "
-                        f"{quoted(name)}."
+                        f"{quote(name)}."
                     )
 
 
 def later_rates(changes: Sequence[ChangeEntry], nodes: Sequence[str]) -> dict[tuple[str, str], tuple[LaterRate, ...]]:
-    """By node or rack and direction, *up* or *down*, the rates that its link has later; of those that change."""
+    """Return the later rates of the links that change, by node or rack and direction, *up* or *down*."""
     later: dict[tuple[str, str], tuple[LaterRate, ...]] = {}
     for change in changes:
         for key, rate in change.rates(nodes).items():

@@ -1,4 +1,4 @@
-"""YAML files checked against a pydantic model; each fault is stated in a sentence."""
+"""Checks YAML files with a pydantic model, and reports the first fault in a sentence."""
 
 import typing
 from collections.abc import Iterator
@@ -8,17 +8,20 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from autosync.errors import ClusterError, SpecError
-from autosync.spec import cut, quoted, read_bytes
+from autosync.spec import cut, quote, read_bytes
 from autosync.yaml_text import YAML, parse_yaml, plain_text
 
 KEY = "[key]"
-"""The last part of pydantic's path to a fault of a key, not of its value."""
+"""The last part of pydantic's path if the fault is in a key instead of its value."""
 
 Model = TypeVar("Model", bound=BaseModel)
 
 
 def read_checked(file: Path, what: str, model: type[Model]) -> Model:
-    """The YAML `file`, which is a `what`, as `model`. Raises `ClusterError`, naming file, key, rule, and what came."""
+    """Read the YAML `file` as `model`; `what` is the kind of file in messages.
+
+    Raises `ClusterError` with the file, the key, the rule and the value.
+    """
     name = f"{what} {str(file)!r}"
     try:
         data = read_bytes(file, name, YAML.size)
@@ -28,7 +31,7 @@ def read_checked(file: Path, what: str, model: type[Model]) -> Model:
     except SpecError as error:
         raise ClusterError(str(error)) from None
     if not isinstance(document, dict):
-        raise ClusterError(f"{name} must hold keys with values, not {quoted(document)}.")
+        raise ClusterError(f"{name} must hold keys with values, not {quote(document)}.")
     try:
         return model.model_validate(document)
     except ValidationError as error:
@@ -36,35 +39,35 @@ def read_checked(file: Path, what: str, model: type[Model]) -> Model:
 
 
 def _in_words(error: ValidationError, model: type[BaseModel], data: bytes) -> str:
-    """The first fault in words: the key, the rule, and the value as the file `data` has it."""
+    """Return the first fault in words: the key, the rule, and the value as written in the file `data`."""
     first = error.errors()[0]
     path, kind = first["loc"], first["type"]
-    key = _written(path)
+    key = _path_text(path)
     text = None if isinstance(first["input"], str) else plain_text(data, path, first["input"])
     if kind == "string_type" and text:
-        where = _written(path[:-2]) if path[-1] == KEY else key
-        return f"{where}: YAML reads {text} as {_kind(first['input'])}, not as a text; quote it: {quoted(text)}."
+        where = _path_text(path[:-2]) if path[-1] == KEY else key
+        return f"{where}: YAML reads {text} as {_kind(first['input'])}, not as a text; quote it: {quote(text)}."
     if kind == "extra_forbidden":
-        inside = f" in {_written(path[:-1])}" if len(path) > 1 else ""
+        inside = f" in {_path_text(path[:-1])}" if len(path) > 1 else ""
         return f"{key}: there is no such key{inside}; known are {', '.join(_keys_at(model, path[:-1]))}."
     if kind == "missing":
         return f"{key}: this key is needed; add it."
     if kind == "value_error":
-        told = str(first["ctx"]["error"])
-        return f"{key}: {told}" if key else told
+        message = str(first["ctx"]["error"])
+        return f"{key}: {message}" if key else message
     rule = first["msg"].replace("Input should", "must").replace("String should", "must").replace("List should", "must")
-    return f"{key}: {rule}, not {cut(text) if text else quoted(first['input'])}."
+    return f"{key}: {rule}, not {cut(text) if text else quote(first['input'])}."
 
 
 def _kind(value: object) -> str:
-    """The value that YAML makes of a text without quotes, in YAML's own words."""
+    """Return YAML's name for the value that YAML makes of an unquoted text."""
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     return f"the number {value}"
 
 
-def _written(path: tuple[int | str, ...]) -> str:
-    """The path as it is written, such as nodes[2].up."""
+def _path_text(path: tuple[int | str, ...]) -> str:
+    """Return the path as text, such as nodes[2].up."""
     parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in path if part != KEY)
     return cut("".join(parts).lstrip("."))
 
@@ -72,8 +75,8 @@ def _written(path: tuple[int | str, ...]) -> str:
 def _keys_at(model: type[BaseModel], path: tuple[int | str, ...]) -> list[str]:
     for part in path:
         if part in model.model_fields:
-            found = list(_models_in(model.model_fields[str(part)].annotation))
-            model = found[0] if found else model
+            models = list(_models_in(model.model_fields[str(part)].annotation))
+            model = models[0] if models else model
     return list(model.model_fields)
 
 

@@ -1,4 +1,4 @@
-"""Discovery: the nodes of a running Ray cluster, or this machine alone, as a `ClusterSpec`."""
+"""Discovers the nodes of a running Ray cluster, or of this machine alone, as a `ClusterSpec`."""
 
 import os
 import re
@@ -10,44 +10,49 @@ from typing import Any
 from autosync.errors import ClusterError
 from autosync.spec import ClusterSpec, Node
 from trials.cluster.addresses import check_ipv4_nodes
-from trials.cluster.racks import ASSUMED_UPLINK, CORE, Attached, Uplink, joined
+from trials.cluster.node_matching import part_of, seat_at
+from trials.cluster.racks import ASSUMED_UPLINK, CORE, AttachedNode, Uplink, join_nodes
 from trials.cluster.ray_labels import later_of, machines_of, rack_of
-from trials.cluster.seats import part_of, seated_like
 
 LOOPBACK = "127.0.0.1"
-"""The address of a machine that plays a cluster by itself; only its own processes can connect there."""
+"""The address of a machine that simulates a cluster by itself; only its own processes can connect there."""
 
 WORKERS_OF_A_SINGLE_NODE = 4
-"""The number of worker processes that a CPU machine which plays a cluster has by default."""
+"""The default number of worker processes of a CPU machine that simulates a cluster."""
 
 MOST_WORKERS_A_CORE = 64
-"""The most workers a core. Each is a process that loads TensorFlow, which takes hundreds of MB: more would fill more
-memory than a machine has for a core, and Ray starts them all at once before anything can be said of it."""
+"""The largest number of workers a core.
+
+A worker is a process with TensorFlow, which takes hundreds of MB. More workers would exceed the memory that a machine
+has for a core, and Ray starts all of them at once, before a message could be shown.
+"""
 
 
 def cluster_from_ray_nodes(ray_nodes: Sequence[Mapping[str, Any]], workers: int | None = None) -> ClusterSpec:
-    """The cluster that `ray.nodes()` describes, the head first, its links assumed.
+    """Return the cluster that `ray.nodes()` describes, the head first, with assumed links.
 
-    `workers` is the number of worker processes in all. By default every node of several has one, and a single CPU
-    node plays a cluster with four. More workers than nodes are spread evenly. Nodes with the Ray label `rack`
-    are attached to that switch. Raises `ClusterError`.
+    `workers` is the number of worker processes in all. By default, each of several nodes has one, and a single CPU node
+    simulates a cluster with four. More workers than nodes are spread evenly. Nodes with the Ray label `rack` are
+    attached to that switch. Raises `ClusterError`.
     """
     alive = _alive(ray_nodes)
     machines = [machine for node in alive for machine in machines_of([node]).values()]
     if workers is None:
         workers = WORKERS_OF_A_SINGLE_NODE if len(alive) == 1 and not machines[0].gpus else len(alive)
     _check_workers(workers)
-    if any(each.gpus for each in machines) and workers > len(alive):
+    if any(machine.gpus for machine in machines) and workers > len(alive):
         raise ClusterError(
             f"One worker process drives all GPUs of a node, so {len(alive)} node(s) take at most {len(alive)} "
             f"workers, not {workers}."
         )
     alive = alive[:workers]
-    each, more = divmod(workers, len(alive))
-    return joined(
+    quotient, remainder = divmod(workers, len(alive))
+    return join_nodes(
         [
-            Attached(
-                replace(machine, name=f"node{index}", workers=each + (index < more)), _uplinks(node)[0], _rack(node)
+            AttachedNode(
+                replace(machine, name=f"node{index}", workers=quotient + (index < remainder)),
+                _uplinks(node)[0],
+                _rack(node),
             )
             for index, (node, machine) in enumerate(zip(alive, machines, strict=False))
         ],
@@ -55,16 +60,16 @@ def cluster_from_ray_nodes(ray_nodes: Sequence[Mapping[str, Any]], workers: int 
     )
 
 
-def matched(stated: ClusterSpec, ray_nodes: Sequence[Mapping[str, Any]], missing_ok: bool = False) -> ClusterSpec:
-    """`stated`, in its own order, with the cores and GPUs that Ray's living nodes at its addresses have.
+def match_cluster(stated: ClusterSpec, ray_nodes: Sequence[Mapping[str, Any]], missing_ok: bool = False) -> ClusterSpec:
+    """Return `stated`, in its order, with the cores and GPUs of Ray's living nodes at its addresses.
 
-    Ray nodes it does not state are not used. Stated nodes that do not live are an error, or left out if `missing_ok`.
-    Where one node alone is stated and one alone lives, no address is needed, and a Ray on loopback lives at any address
-    of this machine. Raises `ClusterError`.
+    Other Ray nodes are not used. Stated nodes that are not alive are an error, or omitted if `missing_ok`. If a single
+    node is stated and a single node is alive, no address is needed, and a Ray on loopback matches any address of this
+    machine. Raises `ClusterError`.
     """
     machines = machines_of(_alive(ray_nodes))
     if len(stated.nodes) == len(machines) == 1 and _is_here(stated.nodes[0].address, machines):
-        stated = seated_like(stated, list(machines))
+        stated = seat_at(stated, list(machines))
     living = f"Living: {', '.join(machines)}."
     for node in stated.nodes:
         if not node.address:
@@ -74,20 +79,20 @@ def matched(stated: ClusterSpec, ray_nodes: Sequence[Mapping[str, Any]], missing
                 f"Every stated node must be a living Ray node, but none lives at {node.address} ({node.name!r}); "
                 f"start Ray there, or correct the cluster file. {living}"
             )
-    if stated.changes and not any(later_of(each) for each in ray_nodes):
+    if stated.changes and not any(later_of(node) for node in ray_nodes):
         raise ClusterError(
-            "The cluster file says that links change, which only those of an emulated cluster do; give it to `autosync "
-            "emulate up` or `--emulate`, or leave `changes` out."
+            "The cluster file states `changes`, which only an emulated cluster carries out; give the file to `autosync "
+            "emulate up` or `--emulate`, or omit `changes`."
         )
-    there = [node.address for node in stated.nodes if node.address in machines]
-    if not there:
+    alive = [node.address for node in stated.nodes if node.address in machines]
+    if not alive:
         raise ClusterError(f"None of the stated nodes is alive; start Ray on them. {living}")
-    part = stated if len(there) == len(stated.nodes) else part_of(stated, there)
+    part = stated if len(alive) == len(stated.nodes) else part_of(stated, alive)
     return replace(part, nodes=tuple(_as_found(node, machines[node.address]) for node in part.nodes))
 
 
 def _is_here(address: str, machines: Mapping[str, Node]) -> bool:
-    """Whether a node stated at `address`, perhaps an empty one, is the machine of a Ray that lives alone."""
+    """True if a node stated at `address`, perhaps empty, is the machine of the only living Ray node."""
     if not address:
         return True
     if list(machines) != [LOOPBACK]:
@@ -101,14 +106,19 @@ def _is_here(address: str, machines: Mapping[str, Node]) -> bool:
 
 
 def local_cluster(workers: int = WORKERS_OF_A_SINGLE_NODE) -> ClusterSpec:
-    """This machine, its CPU cores shared by `workers` workers, its links assumed. Raises `ClusterError`."""
+    """Return this machine as a cluster: `workers` workers share its CPU cores, links are assumed.
+
+    Raises `ClusterError`.
+    """
     _check_workers(workers)
     check_room_here(workers)
-    return joined([Attached(Node("node0", LOOPBACK, float(os.cpu_count() or 1), workers=workers), ASSUMED_UPLINK)], {})
+    return join_nodes(
+        [AttachedNode(Node("node0", LOOPBACK, float(os.cpu_count() or 1), workers=workers), ASSUMED_UPLINK)], {}
+    )
 
 
 def check_room_here(workers: int) -> None:
-    """Raise `ClusterError` for more workers than this machine could hold by itself."""
+    """Raise `ClusterError` for more workers than this machine alone can hold."""
     cores = os.cpu_count() or 1
     most = MOST_WORKERS_A_CORE * cores
     if workers > most:
@@ -132,8 +142,8 @@ def _alive(ray_nodes: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 
 def _head_first(node: Mapping[str, Any]) -> tuple[bool, list[int], str]:
-    """The place of a node in order: the head first, then by address (10.0.0.10 comes after 10.0.0.9)."""
-    numbers = [int(each) for each in re.findall(r"\d+", _address(node))]
+    """Return a node's sort key: the head first, then by address (10.0.0.10 comes after 10.0.0.9)."""
+    numbers = [int(digits) for digits in re.findall(r"\d+", _address(node))]
     return "node:__internal_head__" not in node["Resources"], numbers, _address(node)
 
 
@@ -142,7 +152,7 @@ def _address(node: Mapping[str, Any]) -> str:
 
 
 def _rack(node: Mapping[str, Any]) -> str | None:
-    """The name of the node's rack; None for a node outside of racks, which is attached to the core switch."""
+    """Return the name of the node's rack; None for a node outside of racks, which is attached to the core switch."""
     rack = rack_of(node)
     return None if rack == CORE else rack
 
@@ -157,7 +167,7 @@ def _as_found(node: Node, machine: Node) -> Node:
 
 
 def _uplinks(ray_node: Mapping[str, Any]) -> tuple[Uplink, Uplink]:
-    """The links of the node and of its rack: their rates are assumed, those that they have later are told."""
+    """Return the links of the node and of its rack: current rates are assumed, later rates come from its labels."""
     up, down, rack_up, rack_down = later_of(ray_node) or (None,) * 4
     return (
         replace(ASSUMED_UPLINK, up_later=up, down_later=down),

@@ -1,4 +1,4 @@
-"""A pace as a cluster file states it, of a node, of a rack's nodes or of all nodes.
+"""The `pace` section of a cluster file, for a node, a rack's nodes or all nodes.
 
 pace: {scale: 5, fixed: 20ms, numbers: held, spread: {lognormal: 0.05, slow: {probability: 0.1, dwell: 50, factor: 3}}}
 """
@@ -11,16 +11,16 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
 
 from autosync.errors import SpecError
-from autosync.spec import Pace, Slow, Spread, quoted
+from autosync.spec import Pace, Slow, Spread, quote
 
 CHECKED = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
 
 def _seconds(value: Any) -> float:
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s)", value) if isinstance(value, str) else None
-    if not found:
-        raise ValueError(f"a time is written like 20ms or 1.5s, not {quoted(value)}.")
-    return float(found[1]) / (1000 if found[2] == "ms" else 1)
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s)", value) if isinstance(value, str) else None
+    if not match:
+        raise ValueError(f"a time is written like 20ms or 1.5s, not {quote(value)}.")
+    return float(match[1]) / (1000 if match[2] == "ms" else 1)
 
 
 Seconds = Annotated[
@@ -31,17 +31,17 @@ Seconds = Annotated[
 
 
 class SlowEntry(BaseModel):
-    """Spells in which a node is slow; those of a rack's pace come over all its nodes together."""
+    """Slow spells of a node; spells of a rack's pace slow all its nodes together."""
 
     model_config = CHECKED
 
-    probability: float = Field(description="The share of steps that are in slow spells.")
+    probability: float = Field(description="The share of steps in slow spells.")
     dwell: int = Field(description="Steps of a spell.")
     factor: float = Field(description="How many times as long a pass takes.")
 
 
 class SpreadEntry(BaseModel):
-    """How passes vary from step to step."""
+    """The variation of passes from step to step."""
 
     model_config = CHECKED
 
@@ -51,18 +51,20 @@ class SpreadEntry(BaseModel):
 
 
 class PaceEntry(BaseModel):
-    """How long a node's passes take: fixed, so long for a batch, and `scale` times what the model's profile says."""
+    """The duration of a node's passes: a fixed time, a time for each batch, and `scale` times the model's profile."""
 
     model_config = CHECKED
 
-    scale: float | None = Field(None, description="Times the profile's seconds. Left out: 1, or 0 beside others.")
-    fixed: Seconds = Field(0.0, description="Seconds of every pass, beside those by the profile.")
-    numbers: Literal["recorded", "held"] = Field(
-        "recorded", description="Gradients of real steps, replayed; or real ones, held until their time."
+    scale: float | None = Field(
+        None, description="Factor on the profile's seconds. Left out: 1, or 0 with `fixed` or `batch`."
     )
-    spread: SpreadEntry | None = Field(None, description="Left out: every pass takes the same.")
-    stream: float | None = Field(None, description="Examples a second that come to each replica in training.")
-    batch: Seconds = Field(0.0, description="Seconds of a batch's pass; of more or fewer examples in proportion.")
+    fixed: Seconds = Field(0.0, description="Seconds of every pass, in addition to the profile's.")
+    numbers: Literal["recorded", "held"] = Field(
+        "recorded", description="recorded: replay gradients of real steps; held: compute gradients and delay them."
+    )
+    spread: SpreadEntry | None = Field(None, description="Left out: every pass takes the same time.")
+    stream: float | None = Field(None, description="Examples a second that arrive at each replica in training.")
+    batch: Seconds = Field(0.0, description="Seconds of a batch's pass; in proportion for more or fewer examples.")
 
     @model_validator(mode="after")
     def _is_a_pace(self) -> PaceEntry:
@@ -73,7 +75,7 @@ class PaceEntry(BaseModel):
         return self
 
     def pace(self, together: str) -> Pace:
-        """The pace of nodes that are slow `together`, of each for itself if that is empty. Raises `SpecError`."""
+        """Return the pace; nodes with the same nonempty `together` have slow spells together. Raises `SpecError`."""
         spread = self.spread or SpreadEntry()
         spells = spread.slow
         slow = None if spells is None else Slow(spells.probability, spells.dwell, spells.factor, together)

@@ -1,4 +1,6 @@
-"""What a node tells Ray of itself when it starts, and a node as Ray tells of it: labels and resources, both ways."""
+"""Converts nodes to and from Ray's labels and resources: the options of `ray start`, and the answer of
+`ray.nodes()`.
+"""
 
 import json
 import math
@@ -11,24 +13,24 @@ from autosync.spec import LaterRate, Node, Pace, SharedCores, canonical_json, cu
 T = TypeVar("T")
 
 CORES_LABEL = "autosync-cores"
-"""The label with the cores that a node really has, perhaps parts of one; its CPUs are slots for Ray and may be more."""
+"""The label with the node's true number of cores, perhaps fractional; its CPUs are slots for Ray and may be more."""
 
 CORES_RESOURCE = "autosync_cores"
-"""The resource with the same number in whole cores, which Ray itself can read."""
+"""The resource with the same number, rounded up, which Ray itself can read."""
 
 RACK_LABEL = "rack"
-"""The label with the rack that a node is in: `ray start --labels=rack=left`."""
+"""The label with the node's rack: `ray start --labels=rack=left`."""
 
 MACHINE_LABEL, MACHINE_CORES_LABEL = "autosync-machine", "autosync-machine-cores"
-"""Labels by which nodes that only play machines name the real one that they share, and say how many cores it has."""
+"""Labels of emulated nodes: the name of the machine that they share, and its number of cores."""
 
 PACE_LABEL, LATER_LABEL, PIECE = "autosync-pace-", "autosync-later-", 60
-"""Labels that together hold a node's pace, and the rates that the links from it to the top switch have later.
+"""Prefixes of labels for a node's pace, and for the later rates of the links from the node to the top switch.
 
-They are JSON, every letter two hexadecimal digits, in pieces that Ray takes."""
+The content is JSON with every byte as two hexadecimal digits, in pieces of 60 digits, because Ray limits labels."""
 
 Later = tuple[tuple[LaterRate, ...] | None, ...]
-"""The rates that a node's link has later, and its rack's, in the order of `WAYS`; empty if none is known."""
+"""The later rates of a node's link and its rack's link, in the order of `WAYS`; empty if unknown."""
 
 WAYS = ("up", "down", "rack_up", "rack_down")
 
@@ -37,19 +39,19 @@ EMULATING = "emulating"
 
 RAY_SETTINGS = {
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
-    # Ray lowers the priority of its workers: next to a busy process they get a thirtieth of its share.
+    # Ray lowers the priority of its workers, so a busy process would leave them a thirtieth of its share.
     "RAY_worker_niceness": "0",
-    # Ray would begin with an idle Python process for each slot.
+    # Ray would start an idle Python process for each slot.
     "RAY_enable_worker_prestart": "0",
     "RAY_prestart_worker_first_driver": "0",
 }
 
 
 def start_options(node: Node, rack: str | None, later: Later = ()) -> list[str]:
-    """The options of `ray start` for `node`.
+    """Return the options of `ray start` for `node`.
 
-    Worker processes share the cores, so Ray is told of a slot for each, and of the true count as the resource
-    `autosync_cores`. Ray wants that whole; a part of a core is rounded up there and exact in a label.
+    Worker processes share the cores, so Ray gets a slot for each worker, and the true count as the resource
+    `autosync_cores`. Ray needs that resource as a whole number: it is rounded up, and the label holds the exact number.
     """
     labels = {CORES_LABEL: f"{node.cores:g}", **({RACK_LABEL: rack} if rack else {})}
     if node.shared_cores is not None:
@@ -57,8 +59,10 @@ def start_options(node: Node, rack: str | None, later: Later = ()) -> list[str]:
     if node.pace is not None:
         labels |= _in_pieces(PACE_LABEL, node.pace.to_json())
     if any(later):
-        told = {way: [each.to_json() for each in rates] for way, rates in zip(WAYS, later, strict=True) if rates}
-        labels |= _in_pieces(LATER_LABEL, told)
+        rates_by_way = {
+            way: [rate.to_json() for rate in rates] for way, rates in zip(WAYS, later, strict=True) if rates
+        }
+        labels |= _in_pieces(LATER_LABEL, rates_by_way)
     return [
         f"--num-cpus={max(4, math.ceil(node.cores), node.workers + 2)}",
         f"--num-gpus={node.gpus}",
@@ -68,8 +72,8 @@ def start_options(node: Node, rack: str | None, later: Later = ()) -> list[str]:
 
 
 def machines_of(ray_nodes: Sequence[Mapping[str, Any]]) -> dict[str, Node]:
-    """The living nodes that `ray.nodes()` lists, by address, in its order; each is named by its address."""
-    return {str(each["NodeManagerAddress"]): _node_of(each) for each in ray_nodes if each.get("Alive")}
+    """Return the living nodes of `ray.nodes()` by address, in its order; the name of each node is its address."""
+    return {str(node["NodeManagerAddress"]): _node_of(node) for node in ray_nodes if node.get("Alive")}
 
 
 def _node_of(ray_node: Mapping[str, Any]) -> Node:
@@ -87,10 +91,13 @@ def _pace_of(labels: Mapping[str, str], address: str) -> Pace | None:
 
 
 def later_of(ray_node: Mapping[str, Any]) -> Later:
-    """What the node was told of the rates that its links have later. Raises `ClusterError` when that is none."""
+    """Return the later link rates from the node's labels; empty without such labels.
 
-    def read(told: dict[str, Any]) -> Later:
-        return tuple(tuple(map(LaterRate.from_json, told.get(way, ()))) or None for way in WAYS)
+    Raises `ClusterError` if invalid.
+    """
+
+    def read(document: dict[str, Any]) -> Later:
+        return tuple(tuple(map(LaterRate.from_json, document.get(way, ()))) or None for way in WAYS)
 
     address = str(ray_node["NodeManagerAddress"])
     return _from_pieces(LATER_LABEL, _labels_of(ray_node), address, "later rates", read) or ()
@@ -104,7 +111,7 @@ def _in_pieces(label: str, document: Mapping[str, Any]) -> dict[str, str]:
 def _from_pieces(
     label: str, labels: Mapping[str, str], address: str, what: str, read: Callable[[dict[str, Any]], T]
 ) -> T | None:
-    """What `read` makes of the labels of the node at `address`. Raises `ClusterError` when they hold something else."""
+    """Return the result of `read` on the labels of the node at `address`. Raises `ClusterError` for invalid labels."""
     try:
         pieces = {int(key.removeprefix(label)): labels[key] for key in labels if key.startswith(label)}
         text = "".join(pieces[at] for at in sorted(pieces))
@@ -117,7 +124,7 @@ def _from_pieces(
 
 
 def rack_of(ray_node: Mapping[str, Any]) -> str | None:
-    """The rack that a node says it is in."""
+    """Return the rack in the node's labels."""
     return _labels_of(ray_node).get(RACK_LABEL) or None
 
 

@@ -1,8 +1,8 @@
-"""AutoDist's resource_spec.yml, turned into a cluster file.
+"""Converts AutoDist's resource_spec.yml to a cluster file.
 
-Its CPU devices are processes that variables and replicas can live on, so they become `workers`; where a node has GPUs
-they are ignored, as AutoDist does. GPUs are counted. What a cluster file has no place for, since Ray starts the
-processes, is left out with a comment.
+AutoDist's CPU devices are processes that hold variables and replicas, so they become `workers`; on nodes with GPUs they
+are ignored, as in AutoDist. GPUs are counted. Entries without an equivalent, because Ray starts the processes, are
+omitted with a comment.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Annotated, Any
 import yaml
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-from autosync.spec import MOST_NODES, listed
+from autosync.spec import MOST_NODES, shorten_list
 from autosync.spec.codec import first_repeated
 from trials.cluster.addresses import ipv4_address
 from trials.cluster.checked_yaml import read_checked
@@ -34,7 +34,7 @@ Number = Annotated[int, Field(ge=0)]
 
 
 class ResourceNode(BaseModel):
-    """A node as AutoDist states it; `network_bandwidth` in Gbit/s."""
+    """A node of AutoDist's file; `network_bandwidth` is in Gbit/s."""
 
     model_config = CHECKED
 
@@ -47,7 +47,7 @@ class ResourceNode(BaseModel):
 
 
 class ResourceSpec(BaseModel):
-    """The whole file."""
+    """AutoDist's whole file."""
 
     model_config = CHECKED
 
@@ -55,17 +55,19 @@ class ResourceSpec(BaseModel):
     ssh: dict[str, Any] = Field(default_factory=dict)
 
     @model_validator(mode="after")
-    def _one_chief(self) -> ResourceSpec:
+    def _has_one_chief(self) -> ResourceSpec:
         addresses = [node.address for node in self.nodes]
         chiefs = [node.address for node in self.nodes if node.chief]
         if len(self.nodes) == 1:
             return self
         if len(chiefs) != 1:
-            told = listed(chiefs)
-            raise ValueError(f"nodes: exactly one of several nodes says `chief: true`, not {told}.")
+            stated = shorten_list(chiefs)
+            raise ValueError(f"nodes: exactly one of several nodes must have `chief: true`, not {stated}.")
         for index, address in enumerate(addresses):
             if ip_address(address).is_loopback:
-                raise ValueError(f"nodes[{index}].address: one of several nodes must not be at a loopback, {address}.")
+                raise ValueError(
+                    f"nodes[{index}].address: with several nodes, an address must not be a loopback, {address}."
+                )
         if (twice := first_repeated(addresses)) is not None:
             index = len(addresses) - 1 - addresses[::-1].index(twice)
             raise ValueError(f"nodes[{index}].address: every node has its own address, but two have {twice}.")
@@ -73,7 +75,7 @@ class ResourceSpec(BaseModel):
 
 
 def cluster_file_text(file: str | Path) -> str:
-    """The cluster file, as YAML, that says what AutoDist's `file` does, the chief first. Raises `ClusterError`."""
+    """Return AutoDist's `file` as the YAML text of a cluster file, the chief first. Raises `ClusterError`."""
     spec = read_checked(Path(file), "Resource file", ResourceSpec)
     nodes = sorted(spec.nodes, key=lambda node: not node.chief)
     comments = "".join(f"# {line}\n" for line in _comments(spec, nodes))
@@ -84,12 +86,12 @@ def cluster_file_text(file: str | Path) -> str:
 def _comments(spec: ResourceSpec, nodes: list[ResourceNode]) -> Iterator[str]:
     yield "From an AutoDist resource_spec.yml, its chief first."
     if spec.ssh or any(node.ssh_config for node in nodes):
-        yield "The ssh groups were left out: Ray logs in, by what its own cluster.yaml says."
+        yield "The ssh groups were omitted: Ray logs in, as its own cluster.yaml states."
     unknown = [node.address for node in nodes if node.network_bandwidth is None]
     if unknown:
-        yield f"No network_bandwidth was given for {listed(unknown)}: left out, so it is assumed until measured."
+        yield f"No network_bandwidth was given for {shorten_list(unknown)}, so it is assumed until measured."
     if any(node.cpus and node.gpus for node in nodes):
-        yield "CPUs of nodes with GPUs were left out: one worker process drives all GPUs of a node."
+        yield "CPUs of nodes with GPUs were omitted: one worker process drives all GPUs of a node."
 
 
 def _entry(node: ResourceNode, name: str) -> dict[str, Any]:

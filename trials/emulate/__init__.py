@@ -4,15 +4,15 @@
         run_inside(cluster.hosts[0], [sys.executable, "-m", "autosync.tune", "--model", "bert"])
 
 A host has its own address, processes, home, Ray folder and CPU quota, and shares the machine's other files, its memory
-and its cores. Links have the rates they are told, each direction its own; delay is what the machine has, because many
-kernels lack netem. Needs Linux, the commands `ip` and `tc`, and root; a program of an ordinary user calls
-`begin_as_root` first, which starts it anew as root of a user namespace.
+and its cores. Links have the stated rate in each direction. Latency is not emulated, because many kernels lack netem.
+Needs Linux, the commands `ip` and `tc`, and root; a program of an ordinary user calls `begin_as_root` first, which
+restarts the program as root of a user namespace.
 """
 
 from trials.emulate.faults import add_node, kill_node, restart_node, set_link
 from trials.emulate.hosts import Host, run_inside, start_inside
 from trials.emulate.lifecycle import Emulated, down, emulated, find, up
-from trials.emulate.ordinary import begin_as_root
+from trials.emulate.rootless import begin_as_root
 
 __all__ = [
     "Emulated",

@@ -1,7 +1,7 @@
-"""Runs a command as root of a user namespace of this user's own, where emulated clusters can be made.
+"""Runs a command as root of this user's own user namespace, where emulated clusters can be made.
 
-The command sees this machine's processes, network and files, and its own named networks. What it makes ends with the
-last process of the namespace; files are the user's outside.
+The command sees this machine's processes, network and files, and its own named networks. Everything it makes ends with
+the last process of the namespace; files belong to the user outside.
 """
 
 import os
@@ -13,13 +13,13 @@ from trials.emulate.network import NETNS
 from trials.emulate.obstacles import obstacle
 
 NEW = "new"
-"""In place of a process: make the namespaces."""
+"""Instead of a process id: make new namespaces."""
 
 
 def main(place: str, *command: str) -> None:
     """Become `command` in the namespaces of the process with the number `place`, or in new ones for `NEW`.
 
-    Without a command only try. What is in the way is one line on stderr, with exit status 1.
+    Without a command, only try. An obstacle is reported as one line on stderr, with exit status 1.
     """
     folder, is_root = os.getcwd(), os.geteuid() == 0
     try:
@@ -45,14 +45,18 @@ def _make() -> None:
 
 
 def _enter(folder: Path) -> None:
-    """Enter the user namespace first, which gives the right to the other; its name is looked up before it is hidden."""
+    """Enter the namespaces of a process.
+
+    The user namespace comes first, because it gives the right to enter the mount namespace. The mount namespace is
+    opened before that, because its path is hidden afterwards.
+    """
     mounts = os.open(folder / "mnt", os.O_RDONLY | os.O_CLOEXEC)
     namespaces.enter_at(folder / "user", namespaces.USER)
     namespaces.enter(mounts, namespaces.MOUNT)
 
 
 def _try() -> None:
-    """Do in a process of its own what a host needs."""
+    """Try in a child process the operations that a host needs."""
     namespaces.unshare(namespaces.NETWORK | namespaces.MOUNT | namespaces.PID)
     child = os.fork()
     if child == 0:

@@ -1,7 +1,7 @@
-"""The process that changes the rates of an emulated cluster's links, each at its time.
+"""The process that changes the rates of an emulated cluster's links at their times.
 
-Time counts from when the cluster is up, not from the first command on it: so `status` can tell it, and a job that
-comes by the dashboard finds the same phases as a command. A change waits for a fault that is under way.
+Times count from the moment the cluster is up, not from the first command on it. `status` can therefore tell the phase,
+and a job submitted by the dashboard finds the same phases as a command. A change waits for a fault that is under way.
 """
 
 import os
@@ -14,10 +14,10 @@ from pathlib import Path
 
 import trials
 from autosync.spec import ClusterSpec
-from trials.emulate.listed import marked
+from trials.emulate.listed import cluster_mark
 from trials.emulate.network import run_all, shaping_command
 from trials.emulate.processes import outliving
-from trials.emulate.state import CHANGER, State, locked, read_state
+from trials.emulate.state import CHANGER, State, lock_folder, read_state
 from trials.emulate.wiring import Wiring
 from trials.phases import read_begun, write_begun
 
@@ -27,32 +27,33 @@ PATIENCE_SECONDS = 600.0
 
 @contextmanager
 def changing(state: State) -> Iterator[State]:
-    """The state with the process in it, to be written down in the block, after which the first phase begins.
+    """Yield the state with the process in it; the caller records the state in the block, and then the first phase
+    starts.
 
-    The process ends with this one, however that comes, until the block is over; then it lives on.
+    Until the end of the block, the process ends with this process, even if that is killed. Afterwards it lives on.
     """
     write_begun(state.phases_file, [time.time()])
     command = [sys.executable, "-m", "trials.emulate.changes", str(state.folder)]
     root = str(Path(trials.__file__).resolve().parents[1])
     env = {"PYTHONPATH": root, "PATH": os.environ.get("PATH", os.defpath), "TMPDIR": str(state.folder.parent)}
-    env |= marked(state.folder)
+    env |= cluster_mark(state.folder)
     with (state.folder / "changes.log").open("wb") as log, outliving(command, env=env, stderr=log) as process:
         yield state.with_process(CHANGER, process)
         write_begun(state.phases_file, [time.time()])
 
 
 def phase_of(state: State) -> int:
-    """The number of the phase that the cluster is in, from 0 on."""
+    """Return the number of the current phase of the cluster, from 0 on."""
     return len(read_begun(state.phases_file)) - 1 if state.cluster.changes else 0
 
 
 def cluster_now(state: State) -> ClusterSpec:
-    """The cluster with the rates that its links have now."""
+    """Return the cluster with the current rates of its links."""
     return state.cluster.at(state.cluster.phase_starts[phase_of(state)])
 
 
 def phase_lines(state: State) -> list[str]:
-    """A line on the phase that a cluster whose links change is in, when it began, and when the next one does."""
+    """Return a line on the current phase, its start and the start of the next phase; empty if links do not change."""
     starts = state.cluster.phase_starts
     if len(starts) == 1:
         return []
@@ -72,7 +73,7 @@ def phase_lines(state: State) -> list[str]:
 def main(folder: str) -> None:
     """Carry out the changes of the emulated cluster in `folder`, and then live on, as a sign that all is well."""
     if not sys.stdin.readline():
-        return  # who was making the cluster is gone
+        return  # the process that was making the cluster is gone
     name = Path(folder).name.removeprefix("autosync-")
     state = read_state(name)
     if state is None:
@@ -81,7 +82,7 @@ def main(folder: str) -> None:
     zero = time.monotonic() - (time.time() - begun[0])
     for before, after in pairwise(state.cluster.phase_starts):
         time.sleep(max(0.0, zero + after - time.monotonic()))
-        with locked(Path(folder), PATIENCE_SECONDS):
+        with lock_folder(Path(folder), PATIENCE_SECONDS):
             state = read_state(name)  # a node may have joined
             if state is None:
                 return
@@ -92,8 +93,8 @@ def main(folder: str) -> None:
 
 
 def _commands(name: str, before: ClusterSpec, after: ClusterSpec) -> Iterator[list[str]]:
-    """The commands that make the rates of one cluster those of the other, where they differ."""
-    for old, new in zip(Wiring(name, before).wires, Wiring(name, after).wires, strict=True):
+    """Yield the commands that change the rates of one cluster to those of the other, where they differ."""
+    for old, new in zip(Wiring(name, before).veth_pairs, Wiring(name, after).veth_pairs, strict=True):
         for was, port in ((old.a, new.a), (old.b, new.b)):
             if port != was and (command := shaping_command(port)):
                 yield command

@@ -1,4 +1,4 @@
-"""Asks a Ray control store which nodes are alive, from a process that may import Ray and that its network reaches."""
+"""Asks a Ray control store which nodes are alive, in a process that can import Ray and reach the store."""
 
 import json
 import sys
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def main(address: str, seconds: float, wait_for: list[str]) -> None:
-    """Print the nodes as JSON, as soon as all of `wait_for` are alive or `seconds` are over."""
+    """Print the nodes as JSON, as soon as all of `wait_for` are alive or `seconds` have passed."""
     from ray._private.state import GlobalState
     from ray._raylet import GcsClientOptions  # type: ignore[attr-defined]
 

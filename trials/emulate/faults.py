@@ -1,4 +1,4 @@
-"""Faults of a node: it dies, comes back, is unplugged, or joins."""
+"""Faults of a node: death, restart, an unplugged link, and a node that joins."""
 
 from dataclasses import replace
 
@@ -10,29 +10,29 @@ from trials.emulate.network import commands_of, run_all, set_wire
 from trials.emulate.processes import end_all
 from trials.emulate.quotas import make_quota
 from trials.emulate.ray_nodes import join_rays
-from trials.emulate.state import State, locked, read_state, write_state
+from trials.emulate.state import State, lock_folder, read_state, write_state
 from trials.emulate.wiring import Wiring
 
 
 def kill_node(emulated: Emulated, node: str) -> None:
-    """End every process of the node at once, as a power cut does; its links and files stay."""
-    with locked(_state(emulated).folder):
-        host = of_state(_state(emulated)).host(node)  # one restarted since `emulated` was given has a new init
+    """End every process of the node at once, like a power cut; its links and files stay."""
+    with lock_folder(_state(emulated).folder):
+        host = of_state(_state(emulated)).host(node)  # after a restart, the node has another init than in `emulated`
         end_all([host.init] if host.init else [])
 
 
 def restart_node(emulated: Emulated, node: str) -> Emulated:
-    """Start the node again, killing it first if it lives; Ray joins again. Raises `ClusterError` for the head."""
+    """Start the node again, after killing it if it lives; Ray rejoins. Raises `ClusterError` for the head."""
     state, index = _state(emulated), emulated.host(node).index
     if index == 0 and state.starts_ray:
         raise ClusterError(f"Node {node!r} is the head, and a Ray cluster ends with its head; use `down` and `up`.")
     kill_node(emulated, node)
-    with locked(state.folder):
+    with lock_folder(state.folder):
         return of_state(_start(_state(emulated), index))
 
 
 def set_link(emulated: Emulated, node: str, up: bool) -> None:
-    """Plug the node in, or unplug it at its switch: packets are lost, and nobody is told."""
+    """Plug the node in, or unplug it at its switch: packets are lost without any notice."""
     set_wire(Wiring(emulated.name, emulated.cluster), emulated.host(node).index, up)
 
 
@@ -49,12 +49,12 @@ def add_node(emulated: Emulated) -> Emulated:
         if first.name in (link.source, link.target)
     ]
     if all(link.source == link.target for link in links):
-        raise ClusterError("A node that is alone hangs on no switch, so no other can join it; make a larger cluster.")
+        raise ClusterError("A cluster of one node has no switch, so no node can join; make a cluster of two or more.")
     larger = replace(cluster, nodes=(*cluster.nodes, replace(first, name=name)), links=(*cluster.links, *links))
     wiring = Wiring(state.name, larger)
     group = quota_of(wiring, index)
-    with locked(state.folder):
-        there = commands_of(Wiring(state.name, cluster_now(state)))
+    with lock_folder(state.folder):
+        existing = commands_of(Wiring(state.name, cluster_now(state)))
         state = replace(
             state,
             cluster=wiring.with_addresses,
@@ -63,7 +63,7 @@ def add_node(emulated: Emulated) -> Emulated:
         )
         write_state(state)
         wanted = commands_of(Wiring(state.name, cluster_now(state)))
-        run_all([command for command in wanted if command not in there])
+        run_all([command for command in wanted if command not in existing])
         if group:
             make_quota(group, first.cores)
         return of_state(_start(state, index))

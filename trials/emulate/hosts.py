@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from autosync.engine.proxies import bypassing
+from autosync.engine.core.proxies import bypassing
 from autosync.errors import ClusterError
 from trials.emulate import isolation as namespaces
 from trials.emulate.lifeline import lifeline
-from trials.emulate.listed import marked
+from trials.emulate.listed import cluster_mark
 from trials.emulate.network import NETNS
 from trials.emulate.processes import Process, remember_to_reap
 from trials.emulate.quotas import join
@@ -24,37 +24,38 @@ from trials.signals import signals_go_to
 HEAD_PORT = 6379
 
 COMMAND = "AUTOSYNC_COMMAND"
-"""The environment variable of a command that a user runs on a host, and of everything that it starts."""
+"""The environment variable of a command that a user runs on a host, and of all its descendants."""
 
 PHASES_FILE = "phases.json"
-"""The file in the emulated cluster's folder that says when phases began, where its links change."""
+"""The file in the emulated cluster's folder with the start of each phase, if its links change."""
 
 PRIVATE_FOLDERS = ("home", "ray", "tmp")
-"""Folders of the emulated cluster that have one path and, in every host, another content."""
+"""Folders of the emulated cluster that have the same path in every host, with different content."""
 
 
 @dataclass(frozen=True)
 class Host:
-    """One emulated machine. `init` is its first process: every other one of the host ends with it.
-
-    `folder` is the emulated cluster's; its `home`, `ray` and `tmp` are this host's own when seen from within.
-    `cores` is the share of this machine's cores that is left for it when all hosts compute at once.
-    `peers` are the addresses of all hosts of the emulated cluster.
-    """
+    """One emulated machine."""
 
     node: str
     index: int
     address: str
     namespace: str
     folder: Path
+    """The emulated cluster's folder; seen from the host, its `home`, `ray` and `tmp` are the host's own."""
     head_address: str
+    """The address of Ray's head, HOST:PORT."""
     cores: float = 1.0
+    """The host's share of this machine's cores when all hosts compute at once."""
     cores_quota_group: Path | None = None
+    """The control group that limits the host's cores; None without a limit."""
     init: Process | None = None
+    """The host's first process; all other processes of the host end with it. None before the start."""
     peers: tuple[str, ...] = ()
+    """The addresses of all hosts of the emulated cluster."""
 
     @property
-    def own_folder(self) -> Path:
+    def private_folder(self) -> Path:
         """The folder with this host's private folders and logs, seen from outside."""
         return self.folder / "hosts" / str(self.index)
 
@@ -66,18 +67,18 @@ def start_host(host: Host) -> Process:
     """Start the host's first process, which only stays alive; the kernel reaps the children that it inherits."""
     network = os.open(NETNS / host.namespace, os.O_RDONLY | os.O_CLOEXEC)
     for folder in PRIVATE_FOLDERS:
-        (host.own_folder / folder).mkdir(parents=True, exist_ok=True)
+        (host.private_folder / folder).mkdir(parents=True, exist_ok=True)
         (host.folder / folder).mkdir(exist_ok=True)
 
     def become_a_host() -> None:
-        signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # kept by exec; children then leave no zombies
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # exec keeps this setting, and children then leave no zombies
         if host.cores_quota_group:
             join(host.cores_quota_group)
         namespaces.enter(network, namespaces.NETWORK)
         namespaces.unshare(namespaces.MOUNT)
         namespaces.mount_own_proc()
         for folder in PRIVATE_FOLDERS:
-            namespaces.bind(host.own_folder / folder, host.folder / folder)
+            namespaces.bind(host.private_folder / folder, host.folder / folder)
 
     try:
         with lifeline(host.folder) as end:
@@ -85,7 +86,7 @@ def start_host(host: Host) -> Process:
                 None,
                 [_program("sleep"), "infinity"] if end is None else [_program("cat")],
                 preexec_fn=become_a_host,
-                env=os.environ | marked(host.folder),
+                env=os.environ | cluster_mark(host.folder),
                 start_new_session=True,
                 cwd="/",
                 stdin=subprocess.DEVNULL if end is None else end,
@@ -99,7 +100,7 @@ def start_host(host: Host) -> Process:
         ) from None
     finally:
         os.close(network)
-    init.returncode = 0  # it is to outlive this object, which would warn otherwise; `end_all` reaps it
+    init.returncode = 0  # the process must outlive this object, which would warn otherwise; `end_all` reaps it
     return Process.of(init.pid)
 
 
@@ -112,14 +113,14 @@ def start_inside(
     ends_with_us: bool = False,
     **popen: Any,
 ) -> subprocess.Popen[Any]:
-    """Start `argv` in the host, in a session of its own, and return its `Popen`, whose pid is the outside's.
+    """Start `argv` in the host, in a session of its own, and return its `Popen`, whose pid is that of the outside.
 
-    `popen` is what `subprocess.Popen` takes. The environment (`env`, or this process's) gets what Ray needs to join,
-    and TensorFlow a number of threads. If the process `ends_with_us`, the kernel kills it when this process dies.
-    Raises `ClusterError` when the host does not run, and `OSError` as Popen does.
+    `popen` are arguments of `subprocess.Popen`. The environment (`env`, or this process's) is extended by the variables
+    that Ray needs to join, and by a number of threads for TensorFlow. If the process `ends_with_us`, the kernel kills
+    it when this process dies. Raises `ClusterError` if the host does not run, and `OSError` as Popen does.
     """
     if host.init is None or not host.init.runs():
-        raise ClusterError(f"Node {host.node!r} does not run; start it again or make the emulated cluster anew.")
+        raise ClusterError(f"Node {host.node!r} does not run; start it again, or make the emulated cluster again.")
     proc = Path("/proc") / str(host.init.pid) / "ns"
     folder = os.getcwd() if popen.get("cwd") is None else os.path.abspath(popen.pop("cwd"))
     network = os.open(proc / "net", os.O_RDONLY | os.O_CLOEXEC)
@@ -150,10 +151,10 @@ def start_inside(
 
 
 def environment(host: Host, base: dict[str, str] | None = None) -> dict[str, str]:
-    """The environment that a Ray driver or node in the host needs, on top of `base` or of this process's environment.
+    """Return the environment of a Ray driver or node in the host, based on `base` or on this process's environment.
 
-    TensorFlow would start a thread for every core of the machine, so it is given a number unless the user set one.
-    A proxy of the user's is bypassed between hosts: it runs outside their network.
+    TensorFlow would start a thread for every core of the machine, so its number of threads is set unless the user set
+    one. The user's proxy is bypassed between hosts, because it runs outside their network.
     """
     inherited = os.environ if base is None else base
     return {
@@ -168,10 +169,10 @@ def environment(host: Host, base: dict[str, str] | None = None) -> dict[str, str
 
 
 def run_inside(host: Host, argv: Sequence[str], **popen: Any) -> int:
-    """Run `argv` in the host to its end; return its exit status, 128 and the signal's number if one ended it.
+    """Run `argv` in the host to its end; return its exit status, or 128 plus the signal's number if a signal ended it.
 
-    Each SIGINT, SIGTERM or SIGHUP that comes here is passed on, once, to all of its processes; a terminal's Ctrl-C
-    would not reach them on its own, because they have a session of their own.
+    Each SIGINT, SIGTERM or SIGHUP received here is passed on, once, to all of its processes. A terminal's Ctrl-C would
+    not reach them by itself, because they have their own session.
     """
     environment_of_command = {**(popen.pop("env", None) or os.environ), COMMAND: host.node}
     child: subprocess.Popen[Any] | None = None

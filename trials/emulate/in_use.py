@@ -1,4 +1,4 @@
-"""Commands that run on an emulated cluster, and end with it."""
+"""Finds commands that run on an emulated cluster and would end with it."""
 
 from pathlib import Path
 
@@ -8,14 +8,14 @@ from trials.emulate.network import processes_in
 from trials.emulate.state import State
 
 JOB = "RAY_JOB_CONFIG_JSON_ENV_VAR"
-"""The environment variable that Ray gives to a job that came by the dashboard."""
+"""The environment variable that Ray gives to a job submitted by the dashboard."""
 
 SHOWN = 100
-"""Characters of a command that a sentence repeats."""
+"""The number of characters of a command that a message repeats."""
 
 
 def in_use(state: State) -> str | None:
-    """The command that runs on the cluster, or was started with it, in words; None if there is none."""
+    """Return in words the command that runs on the cluster, or that the cluster was made for; None if there is none."""
     inside = {process.pid for namespace in state.namespaces for process in processes_in(namespace)}
     commands = sorted(pid for pid in inside if _variables(pid) & {COMMAND, JOB})
     if commands:
@@ -26,12 +26,12 @@ def in_use(state: State) -> str | None:
 
 
 def _variables(pid: int) -> set[str]:
-    """The names of the variables of the process; empty when it has ended."""
+    """Return the names of the variables of the process; empty if it has ended."""
     return {entry.partition(b"=")[0].decode(errors="replace") for entry in _words(pid, "environ")}
 
 
 def _command(pid: int) -> str:
-    """The command of the process, cut, in characters that leave a terminal as it is."""
+    """Return the command of the process, truncated, without characters that could control a terminal."""
     return printable(b" ".join(_words(pid, "cmdline")).decode(errors="replace"))[:SHOWN].strip()
 
 

@@ -1,4 +1,4 @@
-"""Isolation of a host: namespaces made and entered, and mounts of its own."""
+"""Isolates a host: creates and enters namespaces, and mounts the host's own filesystems."""
 
 import ctypes
 import os
@@ -13,8 +13,8 @@ from typing import Any
 
 from trials.signals import ctrl_c_waits
 
-# These are from linux/sched.h, linux/prctl.h and sys/mount.h. Python has os.setns and os.unshare from 3.12 on only, and
-# mount never.
+# These are from linux/sched.h, linux/prctl.h and sys/mount.h. Python has os.setns and os.unshare only from 3.12 on, and
+# has no mount.
 MOUNT, NETWORK, PID, USER = 0x00020000, 0x40000000, 0x20000000, 0x10000000
 _PR_SET_PDEATHSIG = 1
 _MS_BIND, _MS_REC, _MS_SLAVE = 4096, 16384, 1 << 19
@@ -23,13 +23,13 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def enter(file: int, kind: int) -> None:
-    """Move the calling thread into the namespace behind the open `file`; for `PID`, only children yet to be born."""
-    _checked(_libc.setns(file, kind), "setns")
+    """Move the calling thread into the namespace behind the open `file`; for `PID`, only its future children."""
+    _check(_libc.setns(file, kind), "setns")
 
 
 def unshare(kind: int) -> None:
-    """Give the calling thread a new namespace; for `PID`, to its next child and those after it."""
-    _checked(_libc.unshare(kind), "unshare")
+    """Give the calling thread a new namespace; for `PID`, give it to its future children."""
+    _check(_libc.unshare(kind), "unshare")
 
 
 def start_in_pid_namespace(
@@ -40,18 +40,18 @@ def start_in_pid_namespace(
     ends_with_us: bool = False,
     **popen: Any,
 ) -> subprocess.Popen[Any]:
-    """Start `argv` in that pid namespace, or as the first process of a new one for None; `popen` is Popen's.
+    """Start `argv` in that pid namespace, or as the first process of a new one for None; `popen` are Popen's arguments.
 
-    A thread is made for it and moves there, because the root of a user namespace alone cannot move back. The thread
-    ends at once. If the process `ends_with_us`, the kernel kills the process when its parent thread is gone, so the
-    thread stays as long as the process lives.
+    A new thread enters the namespace, because the root of a user namespace cannot leave it again. The thread ends at
+    once. If the process `ends_with_us`, the kernel kills the process when its parent thread is gone, so the thread then
+    stays as long as the process lives.
     """
     started: Future[subprocess.Popen[Any]] = Future()
 
     def prepare() -> None:
         preexec_fn()
         if ends_with_us:
-            _checked(_libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL), "prctl")
+            _check(_libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL), "prctl")
 
     def start() -> None:
         try:
@@ -83,7 +83,7 @@ def enter_at(path: Path, kind: int) -> None:
 
 
 def is_of_a_user_namespace() -> bool:
-    """Whether this process has its rights, if any, in a user namespace alone."""
+    """True if this process has its rights, if any, only in a user namespace."""
     return Path("/proc/self/uid_map").read_text(encoding="ascii").split() != ["0", "0", str(2**32 - 1)]
 
 
@@ -93,7 +93,9 @@ def bind(source: Path, target: Path) -> None:
 
 
 def empty(folder: Path) -> None:
-    """Make `folder` an empty one in this mount namespace only, also where it is not there; its neighbours stay."""
+    """Make `folder` an empty folder in this mount namespace only, even if it does not exist; its siblings stay
+    visible.
+    """
     outside = os.open(folder.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     _mount("none", str(folder.parent), "tmpfs", 0)
     for entry in Path(f"/proc/self/fd/{outside}").iterdir():
@@ -108,9 +110,9 @@ def empty(folder: Path) -> None:
 
 
 def mount_own_proc() -> None:
-    """Keep later mounts to this namespace, and show the processes of this pid namespace in /proc.
+    """Keep later mounts within this namespace, and show the processes of this pid namespace in /proc.
 
-    Mounts that go elsewhere still go here (slave), so that a network namespace deleted outside is let go of.
+    Unmounts outside still propagate here (slave), so that a network namespace deleted outside is released.
     """
     _mount("none", "/", None, _MS_REC | _MS_SLAVE)
     _mount("proc", "/proc", "proc", 0)
@@ -118,10 +120,10 @@ def mount_own_proc() -> None:
 
 def _mount(source: str, target: str, kind: str | None, flags: int) -> None:
     filesystem = kind.encode() if kind else None
-    _checked(_libc.mount(source.encode(), target.encode(), filesystem, ctypes.c_ulong(flags), None), f"mount {target}")
+    _check(_libc.mount(source.encode(), target.encode(), filesystem, ctypes.c_ulong(flags), None), f"mount {target}")
 
 
-def _checked(result: int, what: str) -> None:
+def _check(result: int, what: str) -> None:
     if result != 0:
         number = ctypes.get_errno()
         raise OSError(number, f"{what}: {os.strerror(number)}")

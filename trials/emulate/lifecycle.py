@@ -1,4 +1,4 @@
-"""The life of an emulated cluster: up, found again, and down."""
+"""The life of an emulated cluster: makes, finds and removes it."""
 
 import os
 import secrets
@@ -16,38 +16,41 @@ from trials.emulate.changes import changing
 from trials.emulate.hosts import HEAD_PORT, Host, start_host, start_inside
 from trials.emulate.isolation import is_of_a_user_namespace
 from trials.emulate.lifeline import hold_lifeline, release_lifeline
-from trials.emulate.network import make_network, processes_in, remove_namespace, there_already
-from trials.emulate.ordinary import holding
+from trials.emulate.network import existing_namespaces, make_network, processes_in, remove_namespace
 from trials.emulate.processes import Process, end_all
 from trials.emulate.quotas import make_quota, quota_group, remove_quota
 from trials.emulate.ray_nodes import DASHBOARD_PORT, join_rays, start_head
 from trials.emulate.relay import start_relay
 from trials.emulate.requirements import check_machine, check_outside
-from trials.emulate.state import HOLDER, State, folder_of, locked, read_state, remove_folder, write_state
+from trials.emulate.rootless import holding
+from trials.emulate.state import HOLDER, State, folder_of, lock_folder, read_state, remove_folder, write_state
 from trials.emulate.wiring import Wiring
-from trials.guard import guarded
+from trials.guard import guarding
 from trials.signals import ctrl_c_waits, ending_unwinds
 
 SETTING = "/proc/sys/net/ipv4/tcp_congestion_control"
 
 
 def congestion_control(host: Host) -> str:
-    """The algorithm that TCP connections made in the host use, such as `cubic`."""
+    """Return the algorithm of TCP connections made in the host, such as `cubic`."""
     reading = start_inside(host, ["cat", SETTING], stdout=subprocess.PIPE, within_quota=False)
     said, _ = reading.communicate()
     return str(said.decode().strip())
 
 
 def agree_on_congestion_control(hosts: Sequence[Host]) -> str:
-    """Give every host the first one's algorithm, as most kernels do anyway. Raises `ClusterError` when that fails."""
-    wanted, *others = [congestion_control(host) for host in hosts]
-    for host, found in zip(hosts[1:], others, strict=True):
-        if found != wanted:
+    """Set the first host's algorithm in every host; most kernels have one algorithm anyway.
+
+    Raises `ClusterError` on failure.
+    """
+    wanted, *algorithms = [congestion_control(host) for host in hosts]
+    for host, algorithm in zip(hosts[1:], algorithms, strict=True):
+        if algorithm != wanted:
             start_inside(host, ["sh", "-c", f"echo {wanted} > {SETTING}"], stderr=subprocess.DEVNULL).wait()
             if congestion_control(host) != wanted:
                 raise ClusterError(
                     f"Every node must use the same TCP congestion control, but {hosts[0].node!r} uses {wanted!r} and "
-                    f"{host.node!r} {found!r}, which cannot be set here; set it for the whole machine with sysctl."
+                    f"{host.node!r} {algorithm!r}, which cannot be set here; set it for the whole machine with sysctl."
                 )
     return wanted
 
@@ -62,18 +65,20 @@ def _silent(_sentence: str) -> None:
 
 @dataclass(frozen=True)
 class Emulated:
-    """An emulated cluster that is up. Restarting or adding a node returns a new one, to be used instead."""
+    """An emulated cluster that is up. Restarting or adding a node returns a new object, which replaces this one."""
 
     name: str
     cluster: ClusterSpec
     hosts: tuple[Host, ...]
     ray_address: str
+    """The address of Ray's head, as seen from the hosts."""
     token_path: Path
+    """The file with Ray's token."""
     dashboard_url: str
     """The dashboard's URL on this machine, which asks for the token in `token_path`. Empty without Ray."""
 
     def host(self, node: str) -> Host:
-        """The host of the node called `node`. Raises `SpecError`, listing the nodes there are."""
+        """Return the host of the node called `node`. Raises `SpecError`, which lists the existing nodes."""
         return self.hosts[self.cluster.nodes.index(self.cluster.node(node))]
 
 
@@ -84,12 +89,12 @@ def up(
     say: Callable[[str], None] = _silent,
     owner: Process | None = None,
 ) -> Emulated:
-    """Make the emulated cluster `name`, or find it made; `say` gets a sentence for everything unusual.
+    """Make the emulated cluster `name`, or return it if it exists; `say` gets a sentence for everything unusual.
 
-    Links whose rate is stated or measured are slowed down to it, those with an assumed rate are left alone, latencies
-    are those of the machine. If a part fails, all parts are removed again. The cluster outlives this process, unless
-    the process is its `owner`, which gets a new cluster only. Raises
-    `ClusterError`, also where another command makes `name`.
+    Links with a stated or measured rate are slowed down to that rate; links with an assumed rate are left alone.
+    Latencies are those of the machine. If a part fails, all parts are removed again. The cluster outlives this process,
+    unless the process is its `owner`; an owner always gets a new cluster. Raises `ClusterError`, also while another
+    command makes `name`.
     """
     check_machine()
     wiring = Wiring(name, cluster)
@@ -98,11 +103,11 @@ def up(
     if existing and _lives(existing):
         if owner is not None:
             raise ClusterError(_up_already(name))
-        return _the_same(existing, wiring, start_ray, say)
+        return _reuse(existing, wiring, start_ray, say)
     if existing:
         _clear(name)
-        say(f"What a crash had left of {name!r} was removed first.")
-    taken = there_already(wiring.namespaces)
+        say(f"The remains of {name!r} after a crash were removed first.")
+    taken = existing_namespaces(wiring.namespaces)
     if taken:
         raise ClusterError(
             f"Network namespace {taken[0]!r} exists and was not made by this command; give another name, or remove it "
@@ -113,13 +118,13 @@ def up(
         if Path(path).exists():
             raise ClusterError(f"Control group {path!r} exists and was not made by this command; give another name.")
     state = State(name, wiring.with_addresses, start_ray, namespaces=wiring.namespaces, cgroups=groups, owner=owner)
-    with ExitStack() as held:
+    with ExitStack() as stack:
         try:
             folder.mkdir(mode=0o700)
-            held.enter_context(locked(folder))
+            stack.enter_context(lock_folder(folder))
         except (FileExistsError, FileNotFoundError):
             raise ClusterError(f"Another command makes {name!r} at this moment; wait for it to end.") from None
-        held.enter_context(ending_unwinds())
+        stack.enter_context(ending_unwinds())
         try:
             write_state(state)
             if owner is not None:
@@ -137,13 +142,13 @@ def up(
 
 
 def _lives(state: State) -> bool:
-    """Whether the cluster was made wholly, and a process of it runs: after a reboot none does."""
+    """True if the cluster is complete and one of its processes runs; after a reboot none does."""
     return state.is_up and any(process.runs() for process in state.processes.values())
 
 
 def _clear(name: str) -> None:
-    """Remove the remains of `name` after a crash. Raises `ClusterError` if another command holds it, or has made it."""
-    with suppress(FileNotFoundError), locked(folder_of(name)):
+    """Remove the remains of `name` after a crash. Raises `ClusterError` if another command holds or has made it."""
+    with suppress(FileNotFoundError), lock_folder(folder_of(name)):
         state = read_state(name)
         if state is not None:
             if _lives(state):
@@ -157,19 +162,19 @@ def _up_already(name: str) -> str:
 
 
 def down(name: str, if_orphaned: bool = False) -> bool:
-    """Remove all that `up` made, half or whole; False when there is nothing. Raises `ClusterError`.
+    """Remove everything that `up` made, complete or not; return False if there is nothing. Raises `ClusterError`.
 
-    With `if_orphaned`, remove only a cluster made for a process that is gone.
+    With `if_orphaned`, remove only a cluster whose owner is gone.
     """
     state = read_state(name)
     if state is None or (if_orphaned and not state.is_orphaned):
         return False
     check_machine()
-    with ExitStack() as held:
+    with ExitStack() as stack:
         try:
-            held.enter_context(locked(folder_of(name), LOCK_SECONDS))
+            stack.enter_context(lock_folder(folder_of(name), LOCK_SECONDS))
         except FileNotFoundError:
-            return False  # another command was faster
+            return False  # another command has removed it already
         state = read_state(name)
         if state is None or (if_orphaned and not state.is_orphaned):
             return False
@@ -180,7 +185,7 @@ def down(name: str, if_orphaned: bool = False) -> bool:
 
 def _remove(state: State) -> None:
     left = end_all(state.processes.values())
-    # A crash may have come between the start of a host and its record, so look into the networks too.
+    # A crash may have happened between the start of a host and its record, so look into the networks too.
     left += end_all(process for namespace in state.namespaces for process in processes_in(namespace))
     if left:
         raise ClusterError(f"Process {left[0].pid} of {state.name!r} does not end when killed; run `down` again later.")
@@ -192,22 +197,22 @@ def _remove(state: State) -> None:
 
 
 def find(name: str) -> Emulated | None:
-    """The emulated cluster `name` if it was made wholly; nodes of it may have died since."""
+    """Return the emulated cluster `name` if it is complete; some of its nodes may have died."""
     state = read_state(name)
     return of_state(state) if state and state.is_up else None
 
 
 @contextmanager
 def emulated(name: str, cluster: ClusterSpec, start_ray: bool = True) -> Iterator[Emulated]:
-    """An emulated cluster for the length of a block, or until this process is killed.
+    """Make an emulated cluster for a block, and remove it at the end of the block or when this process is killed.
 
-    Raises `ClusterError` when `name` is up already.
+    Raises `ClusterError` if `name` is up already.
     """
     if find(name):
         raise ClusterError(_up_already(name))
-    remove = [sys.executable, "-m", "trials.emulate", "down", "--name", name, "--if-orphaned"]
-    with ending_unwinds(), guarded(then=remove):
-        made = up(name, cluster, start_ray, owner=Process.of(os.getpid()))  # cleans up after itself if it fails
+    remove = [sys.executable, "-m", "autosync", "emulate", "down", "--name", name, "--if-orphaned"]
+    with ending_unwinds(), guarding(then=remove):
+        made = up(name, cluster, start_ray, owner=Process.of(os.getpid()))  # `up` cleans up if it fails
         try:
             yield made
         finally:
@@ -239,7 +244,7 @@ def of_state(state: State) -> Emulated:
 
 
 def quota_of(wiring: Wiring, index: int) -> Path | None:
-    """The control group to be made for the node at `index`; None when it has all of the machine's cores."""
+    """Return the control group for the node at `index`; None if the node has all of the machine's cores."""
     if wiring.cluster.nodes[index].cores >= (os.cpu_count() or 1):
         return None
     return quota_group(_group_name(wiring, index))
@@ -250,7 +255,7 @@ def _group_name(wiring: Wiring, index: int) -> str:
 
 
 def joining(state: State, index: int) -> tuple[Host, Node, str | None, Later]:
-    """The labels of the node at `index` for Ray. With several switches, its rack is the switch it is attached to."""
+    """Return the arguments of `ray start` for the node at `index`. With several switches, its rack is its switch."""
     node, wiring = state.cluster.nodes[index], Wiring(state.name, state.cluster)
     switch = wiring.switch_of(node.name)
     rack = switch if len(state.cluster.switches) > 1 else None
@@ -287,10 +292,10 @@ def _start_ray(state: State) -> State:
     return state
 
 
-def _the_same(state: State, wiring: Wiring, start_ray: bool, say: Callable[[str], None]) -> Emulated:
+def _reuse(state: State, wiring: Wiring, start_ray: bool, say: Callable[[str], None]) -> Emulated:
     if state.cluster != wiring.with_addresses or state.starts_ray != start_ray:
         raise ClusterError(
-            f"Emulated cluster {state.name!r} is up and differs from what is asked for; take it down first, or give "
+            f"Emulated cluster {state.name!r} is up and differs from the requested one; take it down first, or give "
             "another name."
         )
     say(f"Emulated cluster {state.name!r} is up already; nothing was done.")

@@ -1,8 +1,10 @@
-"""A lifeline of an emulated cluster that was made for one process, its owner: the kernel ends the hosts with it.
+"""The lifeline of an emulated cluster that was made for one process, its owner: the kernel ends the hosts with the
+owner.
 
-The lifeline is a named pipe in the cluster's folder that only the owner holds open for writing. The kernel closes it
-with the owner, even if the owner's guards are killed too. The first process of every host reads the pipe and ends
-then, and with it the whole host. The relay does the same. `Guard` removes the networks and files.
+The lifeline is a named pipe in the cluster's folder that only the owner holds open for writing. The kernel closes the
+pipe when the owner dies, even if the owner's guards are killed too. The first process of every host reads the pipe and
+ends when it closes, and with that process the whole host ends. The relay does the same. `Guard` removes the networks
+and files.
 """
 
 from __future__ import annotations
@@ -20,19 +22,22 @@ _held: dict[Path, int] = {}
 def hold_lifeline(folder: Path) -> None:
     """Make the lifeline of the cluster in `folder`; hold it until `release_lifeline` or the end of this process."""
     os.mkfifo(folder / LIFELINE, 0o600)
-    # Opened for both directions, it waits for no reader. Programs that this process starts do not inherit it.
+    # A pipe opened for both directions waits for no reader. Programs that this process starts do not inherit it.
     _held[folder] = os.open(folder / LIFELINE, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
 
 
 def release_lifeline(folder: Path) -> None:
-    """Let go of the lifeline of the cluster in `folder`. Without one, do nothing."""
+    """Release the lifeline of the cluster in `folder`; do nothing if there is none."""
     if folder in _held:
         os.close(_held.pop(folder))
 
 
 @contextmanager
 def lifeline(folder: Path) -> Iterator[int | None]:
-    """The input for a process that is to end with the owner, which is when it has read all; None without an owner."""
+    """Yield the input for a process that must end with the owner: the input ends when the owner does.
+
+    None without an owner.
+    """
     try:
         descriptor = os.open(folder / LIFELINE, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     except FileNotFoundError:

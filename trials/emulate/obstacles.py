@@ -1,4 +1,4 @@
-"""Which setting of a machine keeps an ordinary user from making namespaces, and what to do about it."""
+"""Finds the setting of a machine that keeps an ordinary user from making namespaces, and the remedy."""
 
 import errno
 import re
@@ -9,7 +9,7 @@ CLONE = "/proc/sys/kernel/unprivileged_userns_clone"
 APPARMOR = "/proc/sys/kernel/apparmor_restrict_unprivileged_userns"
 LIMITS = "/proc/sys/user"
 SETTINGS = {CLONE: ("0", "1"), APPARMOR: ("1", "0")}
-"""Settings by file: the value that forbids user namespaces, and the one that allows them."""
+"""Settings by file: the value that forbids user namespaces, and the value that allows them."""
 
 
 def _read(file: str) -> str | None:
@@ -20,10 +20,10 @@ def _read(file: str) -> str | None:
 
 
 def obstacle(error: OSError, read: Callable[[str], str | None] = _read, is_root: bool = False) -> str:
-    """What is in the way where `error` came of making namespaces, as the end of a sentence.
+    """Return the cause of `error`, raised when making namespaces, and the remedy, as the end of a sentence.
 
-    `read` gives the text of a file of this machine's, or None where there is none. It `is_root` who was refused where
-    root has not all capabilities.
+    `read` returns the text of a file of this machine, or None if there is none. `is_root` is True if root was refused
+    because it lacks capabilities.
     """
     if is_root:
         return (
@@ -48,5 +48,5 @@ def _reason(error: OSError, read: Callable[[str], str | None]) -> str:
     if error.errno in (errno.EINVAL, errno.ENOSYS) and read("/proc/self/uid_map") is None:
         return "this kernel has none; use one that is built with CONFIG_USER_NS"
     if re.search(r"^Seccomp:\s*2$", read("/proc/self/status") or "", re.MULTILINE):
-        return "a seccomp filter forbids them, as containers have; give the container --security-opt seccomp=unconfined"
+        return "a container's seccomp filter forbids them; give the container --security-opt seccomp=unconfined"
     return f"this machine refuses them ({error}); ask who looks after it whether a security module forbids them"

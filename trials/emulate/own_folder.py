@@ -1,4 +1,4 @@
-"""The folder of an emulated cluster, opened without following links, and trusted only if no other user can write there.
+"""Opens the folder of an emulated cluster without following links, and trusts it only if no other user can write there.
 
 The folder lies in a directory such as /tmp, where every user can make a folder or a link with its name.
 """
@@ -18,7 +18,7 @@ WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 
 def is_own(folder: Path) -> bool:
-    """Whether `folder` is a folder of this user's, and not a link to one."""
+    """True if `folder` is a folder of this user, and not a link to one."""
     try:
         status = folder.lstat()
     except OSError:
@@ -27,13 +27,16 @@ def is_own(folder: Path) -> bool:
 
 
 @contextmanager
-def opened(folder: Path) -> Iterator[int]:
-    """A descriptor of `folder`. Raises `FileNotFoundError`, and `ClusterError` for a folder that cannot be trusted."""
+def open_folder(folder: Path) -> Iterator[int]:
+    """Yield a descriptor of `folder`.
+
+    Raises `FileNotFoundError`, and `ClusterError` for a folder that cannot be trusted.
+    """
     kind = folder.lstat().st_mode
     if not stat.S_ISDIR(kind):
         raise ClusterError(
-            f"{str(folder)!r} must be a folder that `up` made, but it is {'a link' if stat.S_ISLNK(kind) else 'a file'}"
-            ", which is not followed; look at it, remove it by hand, or give another name."
+            f"{str(folder)!r} must be a folder that `up` made, but is {'a link' if stat.S_ISLNK(kind) else 'a file'}"
+            ", which is not followed; check it, and remove it by hand or give another name."
         )
     if not is_own(folder):
         raise ClusterError(f"Folder {str(folder)!r} is another user's, and is not trusted; give another name.")
@@ -51,13 +54,13 @@ def opened(folder: Path) -> Iterator[int]:
 
 
 @contextmanager
-def opened_file(folder: Path, name: str) -> Iterator[BinaryIO]:
-    """The regular file `name` of this user's in `folder`, to be read; no link is followed and no pipe waited for.
+def open_file(folder: Path, name: str) -> Iterator[BinaryIO]:
+    """Open this user's regular file `name` in `folder` for reading, without following links or waiting for pipes.
 
-    Raises `ClusterError` for the folder as `opened` does, and `OSError` for the file.
+    Raises `ClusterError` for the folder as `open_folder` does, and `OSError` for the file.
     """
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-    with opened(folder) as parent, os.fdopen(os.open(name, flags, dir_fd=parent), "rb") as stream:
+    with open_folder(folder) as parent, os.fdopen(os.open(name, flags, dir_fd=parent), "rb") as stream:
         status = os.fstat(stream.fileno())
         if not stat.S_ISREG(status.st_mode):
             raise OSError(errno.EINVAL, "it is no regular file")
@@ -67,11 +70,11 @@ def opened_file(folder: Path, name: str) -> Iterator[BinaryIO]:
 
 
 def remove(folder: Path, last: str) -> None:
-    """Remove `folder` with all in it, the file `last` as the last one: a later command finds the rest by that file.
+    """Remove `folder` with its content, the file `last` at the end, because later commands find the rest by that file.
 
-    Links in it are removed, not followed. Raises `ClusterError` as `opened` does.
+    Links in it are removed, not followed. Raises `ClusterError` as `open_folder` does.
     """
-    with opened(folder) as descriptor:
+    with open_folder(folder) as descriptor:
         with os.scandir(descriptor) as entries:
             kinds = {entry.name: entry.is_dir(follow_symlinks=False) for entry in entries}
         for name in sorted(kinds, key=lambda name: name == last):

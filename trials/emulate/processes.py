@@ -1,4 +1,4 @@
-"""Processes that outlive the command that started them, told apart from later ones with the same number."""
+"""Processes that outlive the command that started them, distinguished from later processes with the same number."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ _born_inside: WeakSet[subprocess.Popen[Any]] = WeakSet()
 
 
 def remember_to_reap(child: subprocess.Popen[Any]) -> None:
-    """Have `end_all` take the exit status of `child`, which lives in a host.
+    """Let `end_all` take the exit status of `child`, which lives in a host.
 
-    The kernel lets a host's first process go only when all others have been reaped; what came from outside is reaped
-    by its parent, and that may be the very process that waits for the host's end.
+    The kernel removes a host's first process only after all others have been reaped. A process started from outside is
+    reaped by its parent, which may be the very process that waits for the host's end.
     """
     _born_inside.add(child)
 
 
 @dataclass(frozen=True)
 class Process(Noun):
-    """A process number with its start, in clock ticks since the boot named; no other process has all three."""
+    """A process number with its start in clock ticks and the boot id; no other process has all three."""
 
     pid: int
     start_ticks: int
@@ -41,12 +41,12 @@ class Process(Noun):
 
     @classmethod
     def of(cls, pid: int) -> Process:
-        """The process that has the number `pid` now. Raises `ProcessLookupError` when there is none."""
+        """Return the process with the number `pid`. Raises `ProcessLookupError` if there is none."""
         fields = _stat(pid)
         return cls(pid, int(fields[19]), _boot())
 
     def runs(self) -> bool:
-        """Whether the process is still there; a zombie is not."""
+        """True if the process still exists; a zombie does not count."""
         try:
             fields = _stat(self.pid)
         except ProcessLookupError:
@@ -54,9 +54,9 @@ class Process(Noun):
         return fields[0] not in "ZX" and int(fields[19]) == self.start_ticks and _boot() == self.boot
 
     def kill(self) -> None:
-        """End the process at once, if it is still the same one."""
+        """End the process at once, if the number still belongs to it."""
         try:
-            descriptor = os.pidfd_open(self.pid)  # stands for one process even if the number is given to another
+            descriptor = os.pidfd_open(self.pid)  # a pidfd refers to one process even if its number is reused
         except ProcessLookupError:
             return
         try:
@@ -69,17 +69,16 @@ class Process(Noun):
 
 @contextmanager
 def outliving(argv: Sequence[str], **popen: Any) -> Iterator[Process]:
-    """A process that is to outlive this one, and that reads a line before it begins.
+    """Start a process that outlives this one; it reads a line before it begins its work.
 
-    It gets the line when the block is over, is ended when that fails, and reads the end of its input when this process
-    is killed. In the block it
-    is to be written down, so that there is none that no file tells of.
+    The process gets the line at the end of the block. It is killed if the block fails, and its input ends if this
+    process is killed. The block must record the process in a file, so that every such process is recorded.
     """
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     started = subprocess.Popen(
         list(argv), bufsize=0, start_new_session=True, cwd="/", stdin=subprocess.PIPE, **(quiet | popen)
     )
-    started.returncode = 0  # it is to outlive this object, which would warn otherwise; `end_all` reaps it
+    started.returncode = 0  # the process must outlive this object, which would warn otherwise; `end_all` reaps it
     pipe = cast(IO[bytes], started.stdin)
     with pipe:
         process = Process.of(started.pid)
@@ -92,7 +91,7 @@ def outliving(argv: Sequence[str], **popen: Any) -> Iterator[Process]:
 
 
 def end_all(processes: Iterable[Process]) -> list[Process]:
-    """Kill the processes and wait until they are gone; return those that are still there after a while."""
+    """Kill the processes and wait until they are gone; return those that remain after `END_SECONDS`."""
     left = list(processes)
     for process in left:
         process.kill()
@@ -100,13 +99,13 @@ def end_all(processes: Iterable[Process]) -> list[Process]:
     while left and time.monotonic() < deadline:
         for child in list(_born_inside):
             child.poll()
-        left = [process for process in left if not _gone(process)]
+        left = [process for process in left if not _is_gone(process)]
         if left:
             time.sleep(0.02)
     return left
 
 
-def _gone(process: Process) -> bool:
+def _is_gone(process: Process) -> bool:
     if process.runs():
         return False
     with contextlib.suppress(ChildProcessError):
@@ -115,7 +114,10 @@ def _gone(process: Process) -> bool:
 
 
 def _stat(pid: int) -> list[str]:
-    """Fields of /proc/PID/stat from the third on; the second, in brackets, is the name and may hold anything."""
+    """Return the fields of /proc/PID/stat from the third on.
+
+    The second, in brackets, is the name and may hold anything.
+    """
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except (FileNotFoundError, ProcessLookupError):

@@ -1,4 +1,4 @@
-"""Quotas of processors, by control groups."""
+"""Processor quotas by control groups."""
 
 import os
 import time
@@ -8,20 +8,23 @@ from pathlib import Path
 from autosync.errors import ClusterError
 
 PERIOD_US = 20_000
-"""Microseconds over which a quota holds. The kernel's usual 100 ms would stop a node for longer than a step takes."""
+"""Microseconds over which a quota holds.
+
+The kernel's default of 100 ms would stop a node for longer than a step takes.
+"""
 
 EMPTY_SECONDS = 5.0
 
 PROCESSES = "cgroup.procs"
 
-INSTEAD = "leave `cores` out, and let a `pace` of the nodes stand in, such as `pace: {scale: 2}` of a slow one"
-"""The end of a sentence: another way to make a node slow."""
+INSTEAD = "omit `cores`, and slow nodes down by a `pace` instead, such as `pace: {scale: 2}`"
+"""The end of a message: another way to make a node slow."""
 
 
-def quota_group(name: str, mounts: str | None = None, own: str | None = None) -> Path:
-    """The path of the group `name`: at the top, or, for an ordinary user, near this process's own group.
+def quota_group(name: str, mounts: str | None = None, memberships: str | None = None) -> Path:
+    """Return the path of the group `name`: at the top, or, for an ordinary user, near this process's own group.
 
-    `mounts` and `own` are the texts of /proc/self/mountinfo and /proc/self/cgroup. Raises `ClusterError`.
+    `mounts` and `memberships` are the texts of /proc/self/mountinfo and /proc/self/cgroup. Raises `ClusterError`.
     """
     text = Path("/proc/self/mountinfo").read_text(encoding="utf-8") if mounts is None else mounts
     unified = None
@@ -30,7 +33,7 @@ def quota_group(name: str, mounts: str | None = None, own: str | None = None) ->
         kind, _, options = right.split(" ", 2)
         point = Path(left.split()[4])
         if kind == "cgroup" and "cpu" in options.split(","):
-            return _writable(point, "cpu", own) / name
+            return _writable(point, "cpu", memberships) / name
         if kind == "cgroup2":
             unified = point
     if unified is None:
@@ -38,29 +41,31 @@ def quota_group(name: str, mounts: str | None = None, own: str | None = None) ->
             "A node with fewer cores than the machine needs the CPU controller of control groups, and none is "
             f"mounted; {INSTEAD}."
         )
-    return _writable(unified, "", own) / name
+    return _writable(unified, "", memberships) / name
 
 
 def group_mounts() -> list[Path]:
-    """The folders at which this machine's control groups are mounted."""
+    """Return the folders at which this machine's control groups are mounted."""
     lines = Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()
     return [Path(line.split()[4]) for line in lines if line.partition(" - ")[2].startswith("cgroup")]
 
 
-def _writable(top: Path, controller: str, own: str | None) -> Path:
-    """The group to make others in: `top` if that may be written, or the nearest around this process that may, or `top`.
+def _writable(top: Path, controller: str, memberships: str | None) -> Path:
+    """Return the parent for new groups: `top` or the nearest group around this process that is writable, otherwise
+    `top`.
 
-    Where all controllers are one tree (their name is then empty), groups with quotas lie in none with processes.
+    If all controllers form one tree (`controller` is then empty), a group with quotas must not be below one with
+    processes.
     """
-    lines = (Path("/proc/self/cgroup").read_text(encoding="utf-8") if own is None else own).splitlines()
+    lines = (Path("/proc/self/cgroup").read_text(encoding="utf-8") if memberships is None else memberships).splitlines()
     paths = [path for _, names, path in (line.split(":", 2) for line in lines) if controller in names.split(",")]
     around = [top, *(group for path in paths for group in _around(top / path.lstrip("/"), top, bool(controller)))]
     return next((group for group in around if os.access(group, os.W_OK) and os.access(group / PROCESSES, os.W_OK)), top)
 
 
-def _around(own: Path, top: Path, itself: bool) -> Iterator[Path]:
-    """Groups that `own` lies in up to `top`, from the nearest on, beginning with itself if `itself`."""
-    return (group for group in ([own] if itself else []) + list(own.parents) if group.is_relative_to(top))
+def _around(group: Path, top: Path, itself: bool) -> Iterator[Path]:
+    """Yield the groups around `group` up to `top`, from the nearest on, starting with `group` itself if `itself`."""
+    return (parent for parent in ([group] if itself else []) + list(group.parents) if parent.is_relative_to(top))
 
 
 def make_quota(group: Path, cores: float) -> None:
@@ -82,7 +87,7 @@ def make_quota(group: Path, cores: float) -> None:
 
 
 def join(group: Path) -> None:
-    """Put this process, and so its children to come, into `group`."""
+    """Put this process and its future children into `group`."""
     (group / PROCESSES).write_text("0")
 
 

@@ -1,4 +1,4 @@
-"""Ray on the hosts: one real Ray node in each."""
+"""Starts one real Ray node on each host."""
 
 import json
 import os
@@ -23,7 +23,7 @@ START_SECONDS, ALIVE_SECONDS, ASK_SECONDS = 120.0, 60.0, 15.0
 
 
 def start_arguments(host: Host, node: Node, rack: str | None, later: Later = ()) -> list[str]:
-    """The command that makes `host` a Ray node, which shares this machine's processors with the others."""
+    """Return the command that makes `host` a Ray node; the nodes share this machine's processors."""
     node = replace(node, shared_cores=SharedCores(EMULATING, float(os.cpu_count() or 1)))
     options = [
         f"--node-ip-address={host.address}",
@@ -40,16 +40,16 @@ def start_arguments(host: Host, node: Node, rack: str | None, later: Later = ())
 
 
 def start_head(host: Host, node: Node, rack: str | None, later: Later) -> None:
-    """Make `host` the head of Ray. Raises `ClusterError` with what Ray said last."""
+    """Make `host` the head of Ray. Raises `ClusterError` with Ray's last message."""
     _finish(host, _start(host, node, rack, later))
 
 
 def join_rays(joining: Sequence[tuple[Host, Node, str | None, Later]], head: Host) -> None:
     """Start Ray on the hosts `joining`, all at once, and wait until they and the head are alive.
 
-    Raises `ClusterError` with what Ray said last.
+    Raises `ClusterError` with Ray's last message.
     """
-    started = [(joined[0], _start(*joined)) for joined in joining]
+    started = [(arguments[0], _start(*arguments)) for arguments in joining]
     for host, starting in started:
         _finish(host, starting)
     hosts = [head, *(host for host, _ in started)]
@@ -64,9 +64,9 @@ def join_rays(joining: Sequence[tuple[Host, Node, str | None, Later]], head: Hos
 
 
 def ray_nodes_of(head: Host, seconds: float = ASK_SECONDS, wait_for: Sequence[str] = ()) -> list[dict[str, Any]]:
-    """What Ray's control store on `head` says of each node it knew: `address`, `alive`, `labels`.
+    """Return `address`, `alive` and `labels` of each node known to Ray's control store on `head`.
 
-    Waits up to `seconds` for the addresses `wait_for` to be alive. Empty when it does not answer.
+    Waits up to `seconds` for the addresses `wait_for` to be alive. Empty if the store does not answer.
     """
     command = [sys.executable, "-m", "trials.emulate.control_store", head.head_address, str(seconds), *wait_for]
     root = str(Path(trials.__file__).resolve().parents[1])
@@ -85,9 +85,10 @@ def ray_nodes_of(head: Host, seconds: float = ASK_SECONDS, wait_for: Sequence[st
 
 
 def _start(host: Host, node: Node, rack: str | None, later: Later) -> subprocess.Popen[Any]:
-    # RAY_ADDRESS and the like are another cluster's; RAY_ in front of a small letter sets a property of Ray itself.
+    # RAY_ADDRESS and similar variables belong to another cluster; RAY_ before a small letter sets a property of Ray
+    # itself.
     environment = {name: value for name, value in os.environ.items() if not re.match("RAY_[A-Z]", name)}
-    # Files of Ray and its workers lie in the host's own folders, which are removed with it.
+    # Files of Ray and its workers lie in the host's private folders, which are removed with the host.
     environment |= {"HOME": str(host.folder / "home"), "TMPDIR": str(host.folder / "tmp")}
     environment = RAY_SETTINGS | environment
     with _log(host).open("wb") as log:
@@ -113,10 +114,10 @@ def _finish(host: Host, starting: subprocess.Popen[Any]) -> None:
 
 
 def _log(host: Host) -> Path:
-    return host.own_folder / "ray-start.log"
+    return host.private_folder / "ray-start.log"
 
 
 def _last_line(log: Path) -> str:
     lines = [" ".join(line.split()) for line in log.read_text(encoding="utf-8", errors="replace").splitlines()]
-    told = [line for line in lines if "Error" in line or "error" in line] or [line for line in lines if line]
-    return told[-1][:300] if told else "it said nothing"
+    messages = [line for line in lines if "Error" in line or "error" in line] or [line for line in lines if line]
+    return messages[-1][:300] if messages else "no output"

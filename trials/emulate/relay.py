@@ -1,4 +1,4 @@
-"""A port of this machine behind which the dashboard in an emulated cluster answers."""
+"""Relays a port of this machine to the dashboard in an emulated cluster."""
 
 import asyncio
 import contextlib
@@ -12,7 +12,7 @@ from pathlib import Path
 import trials
 from trials.emulate import isolation as namespaces
 from trials.emulate.lifeline import lifeline
-from trials.emulate.listed import marked
+from trials.emulate.listed import cluster_mark
 from trials.emulate.network import NETNS
 from trials.emulate.processes import Process
 
@@ -22,14 +22,15 @@ CHUNK_BYTES = 1 << 16
 def start_relay(namespace: str, address: str, port: int, folder: Path) -> tuple[str, Process]:
     """Start a relay to `address:port` in the network `namespace`; return its URL on 127.0.0.1, and its process.
 
-    `folder` is that of the emulated cluster, whose owner the relay ends with.
+    `folder` is that of the emulated cluster; the relay ends with the cluster's owner.
     """
     with socket.create_server(("127.0.0.1", 0)) as listener, lifeline(folder) as end:
         number = listener.fileno()
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         relay = subprocess.Popen(
             [sys.executable, "-m", "trials.emulate.relay", str(number), str(NETNS / namespace), address, str(port)],
-            env={"PYTHONPATH": str(Path(trials.__file__).resolve().parents[1]), "PATH": os.defpath} | marked(folder),
+            env={"PYTHONPATH": str(Path(trials.__file__).resolve().parents[1]), "PATH": os.defpath}
+            | cluster_mark(folder),
             pass_fds=[number],
             start_new_session=True,
             cwd="/",
@@ -37,12 +38,12 @@ def start_relay(namespace: str, address: str, port: int, folder: Path) -> tuple[
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
-    relay.returncode = 0  # it is to outlive this object, which would warn otherwise; `end_all` reaps it
+    relay.returncode = 0  # the process must outlive this object, which would warn otherwise; `end_all` reaps it
     return url, Process.of(relay.pid)
 
 
 async def serve(listener: socket.socket, address: str, port: int) -> None:
-    """Relay connections of `listener` to `address:port`, until the input ends if that is a lifeline."""
+    """Relay connections of `listener` to `address:port`. If the input is a lifeline, stop when it ends."""
     if stat.S_ISFIFO(os.fstat(0).st_mode):
         asyncio.get_running_loop().add_reader(0, os._exit, 0)
 
@@ -65,7 +66,7 @@ async def _copy(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> N
 
 
 def main(number: str, namespace: str, address: str, port: str) -> None:
-    """Relay from a listening socket, which comes from outside and stays there; connections are made from within."""
+    """Relay from a listening socket, which was opened outside and stays there, to connections made from inside."""
     listener = socket.socket(fileno=int(number))
     network = os.open(namespace, os.O_RDONLY | os.O_CLOEXEC)
     namespaces.enter(network, namespaces.NETWORK)

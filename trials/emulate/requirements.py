@@ -1,4 +1,4 @@
-"""What emulation needs of the machine, found out before anything is made."""
+"""Checks the machine's requirements for emulation before anything is made."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NET_ADMIN, SYS_ADMIN = 12, 21
 
 @dataclass(frozen=True)
 class Machine:
-    """What matters of a machine: its system, what this process may do there (a bit set), and which tools it has."""
+    """A machine's system, the capabilities of this process (a bit set), and the available tools."""
 
     platform: str
     capabilities: int
@@ -29,16 +29,16 @@ class Machine:
 
     @classmethod
     def here(cls) -> Machine:
-        found = frozenset(tool for tool in PACKAGE_OF if shutil.which(tool))
-        return cls(sys.platform, _capabilities() if sys.platform.startswith("linux") else 0, found)
+        tools = frozenset(tool for tool in PACKAGE_OF if shutil.which(tool))
+        return cls(sys.platform, _capabilities() if sys.platform.startswith("linux") else 0, tools)
 
     @property
     def has_rights(self) -> bool:
-        """Whether this process may make namespaces, as root or as that of a user namespace."""
+        """True if this process may make namespaces, as root of the machine or of a user namespace."""
         return bool(self.capabilities >> NET_ADMIN & 1 and self.capabilities >> SYS_ADMIN & 1)
 
     def lacks(self) -> str | None:
-        """The first thing that emulation lacks, in words; None when it has all it needs."""
+        """Return the first missing requirement, in words; None if all are met."""
         if lacking := self.lacks_tool():
             return lacking
         if not self.has_rights:
@@ -49,7 +49,7 @@ class Machine:
         return None
 
     def lacks_tool(self) -> str | None:
-        """The first thing that emulation lacks beside rights, in words; None when it has all."""
+        """Return the first missing requirement except rights, in words; None if all are met."""
         if not self.platform.startswith("linux"):
             return f"it needs Linux's network namespaces, and this is {self.platform}"
         for tool, package in PACKAGE_OF.items():
@@ -59,21 +59,21 @@ class Machine:
 
 
 def check_machine() -> None:
-    """Raise `ClusterError` when this machine lacks something."""
+    """Raise `ClusterError` if this machine misses a requirement."""
     lacking = Machine.here().lacks()
     if lacking:
         raise ClusterError(f"No cluster can be emulated here: {lacking}.")
 
 
 def check_outside(namespaces: Iterable[str]) -> None:
-    """Raise `ClusterError` in a process whose network is one of `namespaces`: it would end itself half-way."""
-    own = os.stat("/proc/self/ns/net")
+    """Raise `ClusterError` in a process whose network is one of `namespaces`, because it would end itself half-way."""
+    own_network = os.stat("/proc/self/ns/net")
     for namespace in namespaces:
         file = NETNS / namespace
-        if file.exists() and os.path.samestat(own, file.stat()):
-            raise ClusterError("An emulated cluster is made, looked at and removed from outside; leave its host first.")
+        if file.exists() and os.path.samestat(own_network, file.stat()):
+            raise ClusterError("An emulated cluster is made, shown and removed from outside; leave its host first.")
 
 
 def _capabilities() -> int:
-    found = re.search(r"^CapEff:\s*([0-9a-f]+)$", Path("/proc/self/status").read_text(encoding="utf-8"), re.MULTILINE)
-    return int(found[1], 16) if found else 0
+    match = re.search(r"^CapEff:\s*([0-9a-f]+)$", Path("/proc/self/status").read_text(encoding="utf-8"), re.MULTILINE)
+    return int(match[1], 16) if match else 0

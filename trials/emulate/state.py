@@ -1,4 +1,4 @@
-"""What an emulated cluster is made of, kept in a file that is written before any of it is made."""
+"""The parts of an emulated cluster, recorded in a file before any part is made."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from autosync.spec.codec import Noun
 from autosync.spec.reading import DOCUMENT, parse_json
 from trials.emulate.hosts import PHASES_FILE
 from trials.emulate.listed import foreign
-from trials.emulate.own_folder import is_own, opened, opened_file, remove
+from trials.emulate.own_folder import is_own, open_file, open_folder, remove
 from trials.emulate.processes import Process
 
 LONGEST_FOLDER = 40
-"""The most bytes of a folder's path: Ray puts sockets some 65 bytes below, and a socket's path may have 107."""
+"""The largest length of a folder's path in bytes: Ray adds some 65 bytes for sockets, whose paths may have 107."""
 
 FORMAT = 1
 
@@ -37,48 +37,55 @@ NEW_STATE_FILE = "state.json.new"
 """The unfinished file of earlier versions."""
 
 HOLDER = "holder"
-"""The role of a process that does nothing but live, so that later commands find the namespaces of the first one."""
+"""The role of a process that only stays alive, so that later commands find the namespaces of the first command."""
 
 CHANGER = "changer"
-"""The role of the process that changes links at their times; it lives on when it has nothing more to change."""
+"""The role of the process that changes links at their times; it lives on after the last change."""
 
 _RATE = Figure(1.0, "assumed")
 _NOTHING = ClusterSpec((Node("none", "127.0.0.1", 1.0),), (Link("none", "none", _RATE, _RATE),))
-"""A stand-in for the cluster of a folder that a crash left without a state file."""
+"""A placeholder for the cluster of a folder that a crash left without a state file."""
 
 
 @dataclass(frozen=True)
 class State(Noun, always=("complete", "owner")):
-    """What `down` may remove: namespaces, cgroups, processes by role (`host0`, `relay`), and the folder.
-
-    `owner` is the process that it was made for and is to go with, if there is one.
-    """
+    """The parts of an emulated cluster that `down` may remove, with the folder."""
 
     name: str
     cluster: ClusterSpec
     starts_ray: bool
+    """True if every host runs a Ray node."""
     complete: bool = False
+    """True once all parts are made."""
     namespaces: tuple[str, ...] = ()
+    """The names of the network namespaces."""
     cgroups: tuple[str, ...] = ()
+    """The paths of the control groups."""
     processes: dict[str, Process] = field(default_factory=dict)
+    """The processes by role (`host0`, `relay`)."""
     dashboard_url: str = ""
+    """The URL of Ray's dashboard on this machine; empty without Ray."""
     owner: Process | None = None
+    """The process that the cluster was made for and ends with; None if the cluster outlives its maker."""
 
     @property
     def is_orphaned(self) -> bool:
-        """Whether what made it, or was to go with it, is gone; a folder alone has no maker once it can be locked."""
+        """True if the owning process has exited.
+
+        A state without namespaces was never completed and is always orphaned.
+        """
         if not self.namespaces:
             return True
         return self.owner is not None and not self.owner.runs()
 
     @property
     def holder(self) -> Process | None:
-        """The process that keeps the user namespace that all of it is in; None when it was made by root."""
+        """The process that keeps the user namespace of the cluster alive; None if root made the cluster."""
         return self.processes.get(HOLDER)
 
     @property
     def is_up(self) -> bool:
-        """Whether all was made and can be reached; nodes may have died since."""
+        """True if the cluster is complete and reachable; nodes may have died since."""
         needed = [self.processes[role] for role in (HOLDER, CHANGER) if role in self.processes]
         return self.complete and all(process.runs() for process in needed)
 
@@ -88,7 +95,7 @@ class State(Noun, always=("complete", "owner")):
 
     @property
     def phases_file(self) -> Path:
-        """The file that says when phases began."""
+        """The file with the start of each phase."""
         return self.folder / PHASES_FILE
 
     def with_process(self, role: str, process: Process) -> State:
@@ -103,7 +110,10 @@ class State(Noun, always=("complete", "owner")):
 
 
 def folder_of(name: str) -> Path:
-    """The folder of the emulated cluster `name`. Raises `ClusterError` when there cannot be one."""
+    """Return the folder of the emulated cluster `name`.
+
+    Raises `ClusterError` for an invalid name or a path too long.
+    """
     if not re.fullmatch(r"[a-z0-9][a-z0-9-]{0,19}", name):
         raise ClusterError(f"An emulated cluster's name is 1 to 20 of a-z, 0-9 and '-', not {name!r}.")
     folder = Path(tempfile.gettempdir()).resolve() / f"autosync-{name}"
@@ -116,19 +126,19 @@ def folder_of(name: str) -> Path:
 
 
 def names_there_are() -> list[str]:
-    """Names of all emulated clusters of this user's that have a state file, up or half-made."""
+    """Return the names of all emulated clusters of this user that have a state file, up or half-made."""
     folders = [file.parent for file in Path(tempfile.gettempdir()).glob("autosync-*/state.json")]
     return sorted(folder.name.removeprefix("autosync-") for folder in folders if is_own(folder))
 
 
 def read_state(name: str) -> State | None:
-    """The state of `name`; None when there is none.
+    """Return the state of `name`; None if there is none.
 
-    Raises `ClusterError` for a folder that is not ours, and for a state with something that was not made for `name`.
+    Raises `ClusterError` for a folder of another origin, and for a state with a part that was not made for `name`.
     """
     folder = folder_of(name)
     try:
-        with opened_file(folder, STATE_FILE) as stream:
+        with open_file(folder, STATE_FILE) as stream:
             state = State.from_json(parse_json(stream.read(DOCUMENT.size + 1), "It"))
     except FileNotFoundError:
         return State(name, _NOTHING, starts_ray=False) if _is_ours(folder) else None
@@ -136,14 +146,14 @@ def read_state(name: str) -> State | None:
         raise
     except (AttributeError, KeyError, OSError, TypeError, ValueError) as error:
         raise ClusterError(
-            f"File {str(folder / STATE_FILE)!r} is not one that `up` wrote ({cut(repr(error))}); look at it, and "
+            f"File {str(folder / STATE_FILE)!r} was not written by `up` ({cut(repr(error))}); check it, and "
             "remove it by hand."
         ) from None
-    strange = foreign(state) if state.name == name else f"the cluster {state.name!r}"
-    if strange:
+    foreign_part = foreign(state) if state.name == name else f"the cluster {state.name!r}"
+    if foreign_part:
         raise ClusterError(
-            f"File {str(folder / STATE_FILE)!r} lists {strange}, which `up` of this version did not make for {name!r}, "
-            "so nothing is ended or removed; look at the file, and remove by hand what it lists."
+            f"File {str(folder / STATE_FILE)!r} lists {foreign_part}, which `up` of this version did not make for "
+            f"{name!r}, so nothing is ended or removed; check the file, and remove its entries by hand."
         )
     return state
 
@@ -154,19 +164,19 @@ def write_state(state: State) -> None:
 
 
 def remove_folder(folder: Path) -> None:
-    """Remove all files, the state file last, so that after a crash in between the rest is found again."""
+    """Remove all files, the state file last, so that the rest is found again after a crash in between."""
     remove(folder, last=STATE_FILE)
 
 
 @contextmanager
-def locked(folder: Path, patience_seconds: float = 0.0) -> Iterator[None]:
-    """Hold the existing `folder` alone.
+def lock_folder(folder: Path, patience_seconds: float = 0.0) -> Iterator[None]:
+    """Hold the lock of the existing `folder` for a block.
 
     Raises `ClusterError` if another command still holds it after the patience, and `FileNotFoundError` if that command
-    has removed it.
+    has removed the folder.
     """
     deadline = time.monotonic() + patience_seconds
-    with opened(folder) as descriptor:
+    with open_folder(folder) as descriptor:
         while not _is_held(descriptor):
             if time.monotonic() >= deadline:
                 raise ClusterError(
@@ -174,12 +184,13 @@ def locked(folder: Path, patience_seconds: float = 0.0) -> Iterator[None]:
                 )
             time.sleep(0.05)
         if not os.path.samestat(os.fstat(descriptor), folder.lstat()):
-            raise FileNotFoundError(folder)  # another command has removed it, and a third one made a new one
+            # another command has removed the folder, and a third command made a new one
+            raise FileNotFoundError(folder)
         yield
 
 
 def _is_held(file: int) -> bool:
-    """Whether this process holds the open `file` now, and no other does."""
+    """True if this process alone holds the lock of the open `file` now."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -188,9 +199,9 @@ def _is_held(file: int) -> bool:
 
 
 def _is_ours(folder: Path) -> bool:
-    """Whether there is a folder that a crash left before its state file: empty, or with the unfinished file alone."""
+    """True if a crash left the folder before its state file: empty, or with the unfinished file alone."""
     try:
-        with opened(folder) as descriptor:
+        with open_folder(folder) as descriptor:
             names = set(os.listdir(descriptor))
     except FileNotFoundError:
         return False

@@ -1,4 +1,4 @@
-"""The status of an emulated cluster: a line for each node, and what holds for all."""
+"""The status of an emulated cluster: a line for each node, and notes on the whole."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,14 +15,14 @@ HEADER = ("node", "address", "up", "down", "cores", "processes", "memory", "Ray"
 
 @dataclass(frozen=True)
 class Usage:
-    """A host's processes and the memory they take, shared pages counted in parts (PSS)."""
+    """A host's processes and their memory; shared pages are counted proportionally (PSS)."""
 
     processes: int
     memory_bytes: int
 
 
 def usage_of(host: Host) -> Usage:
-    """The usage as /proc tells it; nothing for a host that does not run."""
+    """Return the usage according to /proc; zero for a host that does not run."""
     if host.init is None or not host.init.runs():
         return Usage(0, 0)
     namespace = Path(f"/proc/{host.init.pid}/ns/pid").readlink()
@@ -33,25 +33,25 @@ def usage_of(host: Host) -> Usage:
                 memory_bytes += _proportional_bytes(folder)
                 processes += 1
         except OSError:
-            continue  # it ended meanwhile
+            continue  # the process has ended meanwhile
     return Usage(processes, memory_bytes)
 
 
 def status_lines(emulated: Emulated) -> list[str]:
-    """A table of the nodes and what a person wants to know beside it."""
+    """Return a table of the nodes, followed by notes on phases, network and dashboard."""
     state, head = read_state(emulated.name), emulated.hosts[0]
     wiring = Wiring(emulated.name, cluster_now(state) if state else emulated.cluster)
     known = ray_nodes_of(head) if emulated.dashboard_url and head.runs() else []
     alive = {node["address"] for node in known if node["alive"]}
     rows = [HEADER]
     for host, node in zip(emulated.hosts, emulated.cluster.nodes, strict=True):
-        wire, usage = wiring.node_wire(host.index), usage_of(host)
+        pair, usage = wiring.node_pair(host.index), usage_of(host)
         rows.append(
             (
                 node.name,
                 node.address,
-                _rate(wire.a.gbit_per_s if wire else None),
-                _rate(wire.b.gbit_per_s if wire else None),
+                _rate(pair.a.gbit_per_s if pair else None),
+                _rate(pair.b.gbit_per_s if pair else None),
                 f"{node.cores:g}",
                 str(usage.processes),
                 f"{usage.memory_bytes / 1e6:.0f} MB",
@@ -70,7 +70,7 @@ def _notes(emulated: Emulated) -> list[str]:
     algorithms = sorted({congestion_control(host) for host in running})
     notes = [
         f"TCP congestion control: {', '.join(algorithms) or 'no node runs'}.",
-        "Rates are shaped, delay is not: latency is what this machine has.",
+        "Rates are shaped, delay is not: latency is that of this machine.",
     ]
     if emulated.dashboard_url:
         notes.append(f"Ray: {emulated.ray_address} inside. Dashboard: {emulated.dashboard_url}")

@@ -1,1 +1,1 @@
-"""The fleet: back ends that run trials, and a lane for every group of nodes that can run one."""
+"""The fleet: back ends that run trials, with a lane for every group of nodes that can run one."""

@@ -1,7 +1,7 @@
-"""Lanes: places where one trial at a time runs; trials on different lanes run side by side."""
+"""Lanes: each runs one trial at a time, and trials on different lanes run side by side."""
 
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Collection
+from typing import Protocol, runtime_checkable
 
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, TargetRecord
 from trials.to_target import TargetRequest
@@ -12,7 +12,10 @@ RunOnLane = Callable[[str, TrialRequest], RuntimeRecord]
 
 
 class Lanes(Protocol):
-    """Trials of one model on clusters that are alike. A lane that is taken runs one trial, and is then given back."""
+    """Runs trials of one model on clusters that are alike.
+
+    A caller takes a lane for one trial, and then gives it back.
+    """
 
     @property
     def model(self) -> ModelSpec: ...
@@ -21,30 +24,44 @@ class Lanes(Protocol):
     def cluster(self) -> ClusterSpec: ...
 
     def take(self) -> str | None:
-        """A lane on which a trial can start now, or None when all are busy or being made.
+        """Return a lane on which a trial can start now, or None if all are busy or being started.
 
-        Raises `TrialError` when none will ever be free.
+        Raises `TrialError` if none will ever be free.
         """
         ...
 
     def give_back(self, lane: str, failure: str = "") -> None:
-        """Give back `lane`: its trial is over. With a `failure` no trial can run there any more, and it is given up.
+        """Give back `lane` after its trial. With a `failure`, no trial can run there any more, and the lane is given
+        up.
 
-        Raises `TrialError` when it was the last.
+        Raises `TrialError` if it was the last lane.
         """
         ...
 
     def runner(self) -> RunOnLane:
-        """A function that runs a trial on a lane that was taken."""
+        """Return a function that runs a trial on a lane that was taken."""
+        ...
+
+
+@runtime_checkable
+class SideBySide(Protocol):
+    """A back end with lanes, which runs several requests at once."""
+
+    def train_side_by_side(
+        self,
+        following: Callable[[Collection[TargetRequest]], TargetRequest | None],
+        keep: Callable[[TargetRecord], None],
+    ) -> None:
+        """Train until no request follows and none is under way; see `Fleet.train_side_by_side`."""
         ...
 
 
 class Backend(Protocol):
     """Runs trials of one model on one cluster, one at a time.
 
-    `run`, which times steps, and `train`, to a target, never raise for a strategy that fails, hangs or gives NaN: that
-    is a record with a reason. They raise `TrialError` only when no trial can be run any more. `close` ends every
-    process it started; twice is fine.
+    `run` times steps, and `train` trains to a target. A strategy that fails, hangs or gives NaN produces a record with
+    a reason. Both raise `TrialError` only if no trial can be run any more. `close` ends every process that the back end
+    started; a second call does nothing.
     """
 
     @property

@@ -1,6 +1,7 @@
-"""Trials on Ray actors: a handle, which any process may hold, to a supervisor with its set of workers."""
+"""Runs trials on Ray actors: a handle, usable in any process, to a supervisor with its set of workers."""
 
 import contextlib
+import re
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,7 +21,10 @@ from trials.trial import TrialRequest
 __all__ = ["Launch", "RayBackend", "RaySettings", "RunByName"]
 
 CLOSE_SECONDS = 3.0
-"""Seconds that a supervisor may take to close its workers; one that is in mid-trial is ended, and they end with it."""
+"""Seconds that a supervisor may take to close its workers.
+
+A supervisor in the middle of a trial is killed, and its workers end with it.
+"""
 
 
 @final
@@ -30,33 +34,34 @@ class Launch:
     def __init__(self, model: str, cluster: ClusterSpec, settings: RaySettings, captured: Any = None) -> None:
         """`model` is a zoo name or `package.module:function`.
 
-        `captured` may be another back end's of the same model.
+        `captured` may come from another back end of the same model.
         """
-        self.name = f"autosync-{uuid.uuid4().hex[:6]}"
-        # The supervisor stays beside this process: the loss of another node must never take it along.
+        # The dashboard lists actors and placement groups by names that begin like this.
+        self.name = f"autosync-{_plain(model)}-{uuid.uuid4().hex[:6]}"
+        # The supervisor runs on this process's node, so that the loss of another node never ends it.
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
         supervised: Any = ray.remote(Supervisor).options(
             name=_actor_name(self.name), num_cpus=0, max_restarts=0, scheduling_strategy=here
         )
         self.actor = supervised.remote(cluster, settings, self.name)
-        # In a list a reference is handed on as it is, and the model goes straight to the client that needs it.
+        # Ray passes on a reference inside a list as it is, so the model goes straight to the client that needs it.
         self._started = self.actor.start.remote(model, None if captured is None else [captured])
 
     def is_over(self) -> bool:
-        """Whether the supervisor has started, or failed to."""
+        """True if the supervisor has started, or failed to start."""
         return bool(ray.wait([self._started], timeout=0)[0])
 
-    def started(self) -> Started:
-        """What it says once it has started. What goes wrong is raised, and no process is left."""
+    def wait(self) -> Started:
+        """Wait for the supervisor's answer. An error is raised here, with no process left behind."""
         try:
-            started: Started = _unwrapped(self._started)
+            started: Started = _unwrap(self._started)
             return started
         except BaseException:
             self.close()
             raise
 
     def close(self) -> None:
-        """End every process, in mid-trial too. A second call does no harm."""
+        """End every process, even in the middle of a trial. A second call does nothing."""
         with contextlib.suppress(RayActorError, GetTimeoutError):
             ray.get(self.actor.close.remote(), timeout=CLOSE_SECONDS)
         ray.kill(self.actor, no_restart=True)
@@ -70,9 +75,9 @@ class RayBackend:
     def __init__(self, launch: Launch) -> None:
         """Wait until the workers have started.
 
-        Raises `ModelError` when the model cannot be captured, and `ClusterError` when workers cannot be started.
+        Raises `ModelError` if the model cannot be captured, and `ClusterError` if workers cannot be started.
         """
-        started = launch.started()
+        started = launch.wait()
         self._launch = launch
         self._actor = launch.actor
         self.name = launch.name
@@ -99,28 +104,37 @@ class RayBackend:
         record: TargetRecord = _run(self._actor, self._model.name, request)
         return record
 
+    def begin(self, request: TargetRequest) -> Any:
+        """Start a run to a target; return a reference for `end`."""
+        return _begin(self._actor, self._model.name, request)
+
+    def end(self, begun: Any) -> TargetRecord:
+        """Wait for the end of a started run; return its record. Raises `TrialError`."""
+        record: TargetRecord = _unwrap(begun)
+        return record
+
     def adopt(self, cluster: ClusterSpec) -> None:
         """Let records name the figures of `cluster`, whose nodes are alike and at the same addresses."""
-        _unwrapped(self._actor.adopt.remote(cluster))
+        _unwrap(self._actor.adopt.remote(cluster))
         self._cluster = cluster
 
     def begin_move(self, addresses: Sequence[str]) -> Any:
-        """Begin to go over to the nodes at `addresses`; return a reference for `end_move`."""
+        """Start the move to the nodes at `addresses`; return a reference for `end_move`."""
         return self._actor.move.remote(list(addresses))
 
     def end_move(self, begun: Any, goal: ClusterSpec) -> str:
-        """Wait for the move to `goal`; return why it could not be made, in words, or nothing."""
-        why = str(_unwrapped(begun))
+        """Wait for the move to `goal`; return the reason of a failure in words, or an empty string."""
+        why = str(_unwrap(begun))
         if not why:
             self._cluster = goal
         return why
 
     def pids(self) -> dict[str, int]:
         """Process ids of the client and the workers, by role."""
-        return dict(_unwrapped(self._actor.pids.remote()))
+        return dict(_unwrap(self._actor.pids.remote()))
 
     def close(self) -> None:
-        """End every process, in mid-trial too. A second call does no harm."""
+        """End every process, even in the middle of a trial. A second call does nothing."""
         self._launch.close()
 
 
@@ -140,29 +154,38 @@ class RunByName:
         return record
 
 
+def _plain(model: str) -> str:
+    """The name of a model, or of its function, in letters, digits and underscores."""
+    return re.sub(r"\W+", "_", model.rpartition(":")[2])
+
+
 def _actor_name(backend: str) -> str:
     return f"{backend}-supervisor"
 
 
 def _run(actor: Any, model_name: str, request: TrialRequest | TargetRequest) -> Any:
-    # The dashboard lists the trial's task under this name, with how long it takes.
+    return _unwrap(_begin(actor, model_name, request))
+
+
+def _begin(actor: Any, model_name: str, request: TrialRequest | TargetRequest) -> Any:
+    # The dashboard lists the trial's task under this name, with its duration.
     name = f"{model_name} {request.label} {request.strategy.digest[:8]}"
-    return _unwrapped(actor.run.options(name=name).remote(request))
+    return actor.run.options(name=name).remote(request)
 
 
 def _give_back(name: str) -> None:
-    """Free the places of all sets called `name`-1, `name`-2, ...
+    """Free the placement groups of all sets called `name`-1, `name`-2, ...
 
-    Ray itself frees those of a supervisor that was ended only when the whole program ends.
+    Ray itself frees the groups of a killed supervisor only when the whole program ends.
     """
     for group in placement_group_table().values():
         if group["name"].startswith(f"{name}-") and group["state"] != "REMOVED":
-            with contextlib.suppress(ValueError):  # it was given back meanwhile
+            with contextlib.suppress(ValueError):  # the group was freed meanwhile
                 remove_placement_group(get_placement_group(group["name"]))
 
 
-def _unwrapped(reference: Any) -> Any:
-    """The answer of the supervisor; its own errors are raised as they were there."""
+def _unwrap(reference: Any) -> Any:
+    """Return the supervisor's answer; autosync's own errors are raised as the supervisor raised them."""
     try:
         return ray.get(reference)
     except RayTaskError as error:

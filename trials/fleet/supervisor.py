@@ -6,58 +6,65 @@ from typing import Any, final
 import ray
 from ray.exceptions import GetTimeoutError, RayActorError, RayTaskError
 
+from autosync.engine.core.registry import engine_named
 from autosync.errors import AutosyncError, ClusterError, TrialError
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, TargetRecord
 from trials.clock import Clock, Environment, WallClock
+from trials.cluster.node_matching import alike, seat_at
 from trials.cluster.ray_labels import machines_of
-from trials.cluster.seats import alike, seated_like
 from trials.to_target import TargetRequest
-from trials.trial import Stage, TrialRequest, reason_of
+from trials.trial import TrialRequest, TrialSetup, reason_of
 from trials.workers.worker_set import ProcessDiedError, SetSettings, WorkerDiedError, WorkerSet
 
 FAILURES_IN_A_ROW = 3
-"""Failed trials without a cause outside them, after which a new set of workers is started to be sure."""
+"""Consecutive failed trials without an outside cause, after which a new set of workers is started as a precaution."""
 
 ATTEMPTS = 3
-"""Times in a row that a new set of workers is tried before trials are given up."""
+"""Consecutive attempts to start a new set of workers before trials are given up."""
 
 LOOK_SECONDS = 2.0
-"""Seconds between looks at the nodes during a trial."""
+"""Seconds between checks of the nodes during a trial."""
 
 
 @dataclass(frozen=True)
 class RaySettings:
-    """How trials run on Ray: the set of workers, the clock, and whether links are measured first.
-
-    `grace_seconds` is how long past its own time limit a trial may take before its processes are ended.
-    """
+    """The settings of trials on Ray."""
 
     workers: SetSettings = field(default_factory=SetSettings)
+    """The settings of the set of workers."""
     clock: Clock = field(default_factory=WallClock)
+    """The clock that times steps."""
     probe: bool = True
+    """True to measure links first."""
     grace_seconds: float = 30.0
+    """Seconds past its time limit that a trial may take before its processes are ended."""
 
 
 @dataclass(frozen=True)
 class Started:
-    """The answer of a supervisor that has started. `report` is the probe's, or None; `captured` refers to the model."""
+    """The answer of a supervisor that has started."""
 
     model: ModelSpec
     notes: tuple[str, ...]
     cluster: ClusterSpec
     report: dict[str, Any] | None
+    """The probe's report; None without a probe."""
     captured: Any
+    """A reference to the captured model."""
 
 
 @final
 class Supervisor:
-    """Runs trials on one set of workers, ends it when it hangs, and starts a new one when it loses a process.
+    """Runs trials on one set of workers, ends the set if it hangs, and starts a new one if a process is lost.
 
-    What a trial loses to a process or node that went away is *lost*, not failed: it says nothing of the strategy.
+    A trial whose process or node has gone is *lost*, not failed, because the loss says nothing about the strategy.
     """
 
     def __init__(self, cluster: ClusterSpec, settings: RaySettings, name: str) -> None:
-        """`start` comes next; what it raises could not be told from a constructor. Actors are named after `name`."""
+        """`start` comes next, because an error of a constructor could not be reported.
+
+        Actors are named after `name`.
+        """
         self._settings = settings
         self._cluster = cluster
         self._name = name
@@ -67,25 +74,25 @@ class Supervisor:
         self._report: dict[str, Any] | None = None
 
     def start(self, model: str, captured: list[Any] | None = None) -> Started:
-        """Start the workers, capture `model` (or take the one whose reference is in `captured`), and probe.
+        """Start the workers, capture `model` (or take the model whose reference is in `captured`), and probe.
 
-        If a process dies on the way, all are started once more.
-        Raises `ModelError` or `ClusterError`, and then leaves no process behind.
+        If a process dies during the start, all processes are started once more. Raises `ModelError` or `ClusterError`,
+        and then leaves no process behind.
         """
         try:
-            return self._started(model, captured)
+            return self._start(model, captured)
         except ProcessDiedError as died:
-            started = self._started(model, captured)
+            started = self._start(model, captured)
             again = f"{died} All processes were started once more."
             return replace(started, notes=(*started.notes, again))
 
-    def _started(self, model: str, captured: list[Any] | None) -> Started:
+    def _start(self, model: str, captured: list[Any] | None) -> Started:
         self._set = self._new_set()
         try:
             if captured is None:
                 self._captured = ray.put(self._set.capture(model))
             else:
-                # A copy of its own: the lane that captured the model may be given up.
+                # A copy is needed, because the lane that captured the model may be given up.
                 self._captured = ray.put(ray.get(captured[0]))
                 self._set.load(self._captured)
             spec, notes = self._set.model()
@@ -112,12 +119,12 @@ class Supervisor:
             self._set.open_session(self._cluster, self._settings.clock)
 
     def move(self, addresses: list[str]) -> str:
-        """Run on the nodes at `addresses` from now on; return why they will not do, in words, or nothing if they do."""
+        """Move to the nodes at `addresses`; return why they cannot be used, in words, or an empty string."""
         before = self._cluster
         self.close()
-        self._cluster = seated_like(before, addresses)
+        self._cluster = seat_at(before, addresses)
         try:
-            self._set = self._refilled(self._new_set(), moved=True)
+            self._set = self._fill(self._new_set(), moved=True)
         except (AutosyncError, RayTaskError) as error:
             self._cluster = before
             return str(error) if isinstance(error, AutosyncError) else reason_of(error)
@@ -125,13 +132,13 @@ class Supervisor:
         return ""
 
     def run(self, request: TrialRequest | TargetRequest) -> RuntimeRecord | TargetRecord:
-        """Run one trial, whatever becomes of it."""
+        """Run one trial; return a record for every outcome."""
         clock = self._settings.clock
         started_at, begin = clock.timestamp(), clock.now()
         limit = request.time_limit_seconds + self._settings.grace_seconds
         try:
             workers = self._living()
-            record = self._watched(workers, request, limit)
+            record = self._watch(workers, request, limit)
         except _NodeLeft as left:
             self.close()
             outcome, reason = "lost", str(left)
@@ -146,14 +153,14 @@ class Supervisor:
         except RayActorError:
             outcome, reason = "lost", _because(self._left(), "The client process died during the trial.")
             self.close()
-        except RayTaskError as error:  # when it connects anew, say
+        except RayTaskError as error:  # for example when the client connects again
             missing = self._left() or workers.missing()
             outcome = "lost" if missing else "failed"
             reason = _because(missing, f"The client failed outside the strategy: {error.cause!r}")
             self.close()
         else:
             self._failures = self._failures + 1 if record.outcome == "failed" else 0
-            return self._blamed(workers, record) if record.outcome in ("failed", "timed_out") else record
+            return self._find_cause(workers, record) if record.outcome in ("failed", "timed_out") else record
         seconds = max(clock.now() - begin, 0.0)
         return request.record(self._stage, started_at, outcome, reason=reason, total_seconds=seconds)
 
@@ -164,10 +171,10 @@ class Supervisor:
             self._set.close()
             self._set = None
 
-    def _watched(
+    def _watch(
         self, workers: WorkerSet, request: TrialRequest | TargetRequest, limit: float
     ) -> RuntimeRecord | TargetRecord:
-        """The trial's record, or whatever ends it: its time limit, or a process or node that is gone and hangs it."""
+        """Return the trial's record, or raise at its time limit, or when a process or node is gone."""
         answer, waited = workers.begin(request), 0.0
         while True:
             patience = min(LOOK_SECONDS, limit - waited)
@@ -189,11 +196,13 @@ class Supervisor:
             return None
         return f"Node{'s' * (len(left) > 1)} {', '.join(left)} {'have' if len(left) > 1 else 'has'} left the cluster."
 
-    def _blamed(self, workers: WorkerSet, record: RuntimeRecord | TargetRecord) -> RuntimeRecord | TargetRecord:
-        """The record of a failure: *lost*, with a new set next, when a process is gone; else as it was."""
+    def _find_cause(self, workers: WorkerSet, record: RuntimeRecord | TargetRecord) -> RuntimeRecord | TargetRecord:
+        """Return the record of a failure: *lost*, with a new set of workers next, if a process is gone; otherwise
+        unchanged.
+        """
         missing = workers.missing()
         if missing is None:
-            if self._failures >= FAILURES_IN_A_ROW:  # perhaps it is the client that is broken, not the strategies
+            if self._failures >= FAILURES_IN_A_ROW:  # the client may be broken instead of the strategies
                 self.close()
             return record
         missing = self._left() or missing
@@ -201,9 +210,9 @@ class Supervisor:
         return replace(record, outcome="lost", reason=_because(missing, record.reason))
 
     def _living(self) -> WorkerSet:
-        """The set of workers, started anew if the last one was lost.
+        """Return the set of workers, started again if the last one was lost.
 
-        Raises `_NodeLeft` when a node is gone, and `TrialError` when starting keeps failing with all nodes there.
+        Raises `_NodeLeft` if a node is gone, and `TrialError` if starting fails repeatedly with all nodes alive.
         """
         attempt, last = 0, ""
         while self._set is None:
@@ -213,18 +222,18 @@ class Supervisor:
             if attempt > ATTEMPTS:
                 raise TrialError(f"A new set of workers could not be started in {ATTEMPTS} attempts; the last: {last}")
             try:
-                self._set = self._refilled(self._new_set())
+                self._set = self._fill(self._new_set())
             except (AutosyncError, RayTaskError) as error:
                 last = reason_of(error)
         return self._set
 
-    def _refilled(self, fresh: WorkerSet, moved: bool = False) -> WorkerSet:
-        """`fresh` with the captured model on it; it is closed when that fails, or when it has `moved` and is unlike."""
+    def _fill(self, fresh: WorkerSet, moved: bool = False) -> WorkerSet:
+        """Load the captured model into `fresh`; close `fresh` if that fails, or if it has `moved` to unlike nodes."""
         try:
             fresh.load(self._captured)
             fresh.connect()
             if moved and self._settings.probe and (different := alike(self._cluster, fresh.probe())):
-                raise ClusterError(f"A node that takes another's place must be like it, but there are {different}.")
+                raise ClusterError(f"A node that replaces another must be like it, but there are {different}.")
             fresh.open_session(self._cluster, self._settings.clock)
         except BaseException:
             fresh.close()
@@ -235,11 +244,13 @@ class Supervisor:
         self._generation += 1
         return WorkerSet(self._cluster, self._settings.workers, f"{self._name}-{self._generation}")
 
-    def _new_stage(self, model: ModelSpec) -> Stage:
-        return Stage(model, self._cluster, self._settings.clock, Environment.here())
+    def _new_stage(self, model: ModelSpec) -> TrialSetup:
+        return TrialSetup(
+            model, self._cluster, self._settings.clock, Environment.here(engine_named(self._settings.workers.engine))
+        )
 
 
-class _NodeLeft(Exception):  # noqa: N818 - not an error: how a trial ends whose node has left
+class _NodeLeft(Exception):  # noqa: N818 - not an error, but the end of a trial whose node has left
     pass
 
 

@@ -1,6 +1,6 @@
-"""Probing: what timed transfers say about a cluster's links and hosts, in place of what was assumed."""
+"""Probing: measures a cluster's links and hosts by timed transfers, to replace assumed figures."""
 
-from trials.probe.probing import ProbeSettings, Probing, probed
-from trials.probe.timing import FlowTiming, Transport
+from trials.probe.probing import ProbeSettings, Probing, probe_cluster
+from trials.probe.timing import FlowTiming
 
-__all__ = ["FlowTiming", "ProbeSettings", "Probing", "Transport", "probed"]
+__all__ = ["FlowTiming", "ProbeSettings", "Probing", "probe_cluster"]

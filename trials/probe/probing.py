@@ -1,17 +1,18 @@
-"""Probing a cluster: every probe in its round, within a budget of seconds, and the figures that come of it."""
+"""Probes a cluster in rounds, within a budget of seconds, and computes the cluster's figures."""
 
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar, final
 
+from autosync.engine.core.contract import Transport
 from autosync.spec import ClusterSpec, Figure, Link, Node
 from autosync.spec.codec import Noun
 from trials.probe.flows import (
     Ends,
-    Flow,
     Probe,
-    Sample,
+    ProbeFlow,
+    ProbeSample,
     ends_of,
     link_latencies_us,
     link_rates_gbit_per_s,
@@ -19,54 +20,56 @@ from trials.probe.flows import (
     seconds_a_byte,
 )
 from trials.probe.schedule import fill_probe, fillable_links, loopback_probes, pair_probes, rounds, run_round
-from trials.probe.timing import FlowTiming, Transport, copy_gbit_per_s, hop_us, message_us, time_flows
+from trials.probe.timing import FlowTiming, copy_gbit_per_s, hop_us, message_us, time_flows
 
 Item = TypeVar("Item")
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 Pair = tuple[str, str]
 
 ENDS_AT = {"latency": 0.2, "pairs": 0.55, "fills": 0.9, "hosts": 1.0}
-"""The share of the budget by which each part has to end; what is left goes to the next."""
+"""The fraction of the budget by which each part must end; a part inherits the time that earlier parts did not use."""
 CALLS_OF_A_PROBE = 8.0
-"""The length of most probes, in times of a largest message: growing sizes, four of the largest, three of its half."""
+"""The length of most probes, in times of a largest message: growing sizes, four of the largest, three of half that
+size.
+"""
 SET_UP_SECONDS = 0.3
-"""Seconds that a probe takes besides: building its function, small messages, pauses."""
+"""Seconds that a probe takes in addition: building its function, small messages, pauses."""
 SHORTEST_MESSAGE_SECONDS = 0.02
 
 
 @dataclass(frozen=True)
 class ProbeSettings:
-    """How long probing may take in all, and how probes are timed when time suffices.
+    """The time limits of probing, and the timing of probes if time suffices.
 
-    With less time messages are shorter, and rounds that the budget leaves no time for are left out, but none of those
-    that are the first over some link; one that has begun is finished. A probe that has no answer within
-    `answer_seconds` ends probing with an error.
+    With less time, messages are shorter, and rounds beyond the budget are omitted, except rounds that are the first to
+    cross some link. A started round is always finished.
     """
 
     budget_seconds: float = 20.0
+    """Seconds of the whole probing."""
     answer_seconds: float = 30.0
+    """A probe without an answer after this time ends probing with an error."""
     timing: FlowTiming = field(default_factory=FlowTiming)
 
 
 @dataclass(frozen=True)
 class Probing(Noun, what="A probing"):
-    """A cluster with its measured figures, and a report in JSON that says what they come from."""
+    """A cluster with its measured figures, and a report in JSON on the measurements."""
 
     cluster: ClusterSpec
     report: Mapping[str, Any]
 
 
-def probed(
+def probe_cluster(
     cluster: ClusterSpec,
     transport: Transport,
     settings: ProbeSettings | None = None,
     now: Callable[[], float] = time.perf_counter,
     pause: Callable[[float], None] = time.sleep,
 ) -> Probing:
-    """`cluster` with what can be measured in the budget; links and nodes that no probe reached keep their figures.
+    """Measure `cluster` within the budget; links and nodes that no probe reached keep their figures.
 
-    Time is told by `now` and let pass by `pause`.
-    Raises `ClusterError`, naming the nodes, when one does not answer.
+    `now` reads the time, and `pause` waits. Raises `ClusterError`, naming the nodes, if a node does not answer.
     """
     return _Session(cluster, transport, settings or ProbeSettings(), now, pause).probing()
 
@@ -90,7 +93,7 @@ class _Session:
         self._pause = pause
         self._begin = now()
         self._left_out = 0
-        self._samples: dict[Probe, list[Sample]] = {}
+        self._samples: dict[Probe, list[ProbeSample]] = {}
 
     def probing(self) -> Probing:
         pairs = [*loopback_probes(self._cluster), *pair_probes(self._cluster)]
@@ -103,30 +106,30 @@ class _Session:
         cluster = replace(
             self._cluster,
             nodes=tuple(hosts.get(node.name, node) for node in self._cluster.nodes),
-            links=tuple(_measured(link, rates, latencies) for link in self._cluster.links),
+            links=tuple(_with_measurements(link, rates, latencies) for link in self._cluster.links),
         )
         return Probing(cluster, self._report(alphas))
 
     def _alphas_us(self, pairs: Sequence[Probe]) -> dict[Pair, float]:
-        """Latencies in microseconds of both directions of every pair, though only their mean is measured."""
-        once: dict[frozenset[str], tuple[Flow, Flow]] = {}
+        """Latencies in microseconds of both directions of every pair, although only their mean is measured."""
+        once: dict[frozenset[str], tuple[ProbeFlow, ProbeFlow]] = {}
         for flow in (flow for probe in pairs for flow in probe.flows):
-            once.setdefault(frozenset((flow.source, flow.target)), (flow, Flow(flow.target, flow.source)))
+            once.setdefault(frozenset((flow.source, flow.target)), (flow, ProbeFlow(flow.target, flow.source)))
 
-        def measure(ways: tuple[Flow, Flow]) -> float:
+        def measure(ways: tuple[ProbeFlow, ProbeFlow]) -> float:
             source, target = self._devices(ways[0])
             return hop_us(lambda count: self._transport.hops(source, target, count))
 
         planned = list(rounds(self._cluster, list(once.values()), lambda ways: ways))
-        found = self._run("latency", planned, measure, lambda ways: ways[0])
-        return {(way.source, way.target): alpha for ways, alpha in found.items() for way in ways}
+        alphas = self._run("latency", planned, measure, lambda ways: ways[0])
+        return {(way.source, way.target): alpha for ways, alpha in alphas.items() for way in ways}
 
     def _fills(self, rates: Mapping[Ends, float]) -> list[Probe]:
         links = fillable_links(self._cluster).items()
         return [fill_probe(self._cluster, link, pairs, rates) for link, pairs in links]
 
     def _unlike(self, known: Sequence[Probe], probes: Iterable[Probe]) -> list[Probe]:
-        """The `probes` that send along other routes than every `known` one."""
+        """Return the `probes` with other routes than every `known` probe."""
         routes = {frozenset((flow.source, flow.target) for flow in probe.flows) for probe in known}
         return [
             probe for probe in probes if frozenset((flow.source, flow.target) for flow in probe.flows) not in routes
@@ -136,33 +139,33 @@ class _Session:
         planned = list(rounds(self._cluster, probes, lambda probe: probe.flows))
         timing = self._affordable(part, len(planned))
 
-        def measure(probe: Probe) -> list[Sample]:
+        def measure(probe: Probe) -> list[ProbeSample]:
             call = self._transport.flows([self._devices(flow) for flow in probe.flows])
             return time_flows(call, [flow.weight for flow in probe.flows], timing, self._pause)
 
         self._samples |= self._run(part, planned, measure, lambda probe: probe, self._first_over_a_link(planned))
 
     def _first_over_a_link(self, planned: Sequence[tuple[Probe, ...]]) -> frozenset[int]:
-        """The places of the rounds that cross a link which neither an earlier one does nor what was sent before.
+        """Return the positions of the rounds that cross a link which no earlier round or probe has crossed.
 
-        Each is run, whatever the time: a link that only a fan has crossed may be taken for a fraction of what it is.
+        These rounds always run, because a link crossed only by a fan may be measured at a fraction of its rate.
         """
 
-        def crossed(probes: Iterable[Probe]) -> set[Ends]:
+        def links_of(probes: Iterable[Probe]) -> set[Ends]:
             return {link for probe in probes for link in links_crossed(self._cluster, probe.flows)}
 
-        reached, first = crossed(self._samples), set()
+        reached, first = links_of(self._samples), set()
         for place, members in enumerate(planned):
-            if not crossed(members) <= reached:
+            if not links_of(members) <= reached:
                 first.add(place)
-                reached |= crossed(members)
+                reached |= links_of(members)
         return frozenset(first)
 
     def _hosts(self) -> dict[str, Node]:
-        """The nodes by name, with their copy rate and their cost of a message."""
-        nodes = [(Flow(node.name, self._neighbour(node)), node) for node in self._cluster.nodes]
+        """Return the nodes by name, with their copy rate and their cost of a message."""
+        nodes = [(ProbeFlow(node.name, self._neighbour(node)), node) for node in self._cluster.nodes]
 
-        def measure(item: tuple[Flow, Node]) -> Node:
+        def measure(item: tuple[ProbeFlow, Node]) -> Node:
             flow, node = item
             source, target = self._devices(flow)
             copy = copy_gbit_per_s(lambda size, count: self._transport.copies(source, size, count))
@@ -173,37 +176,39 @@ class _Session:
             return replace(node, message_us=Figure(message, "measured"))
 
         planned = list(rounds(self._cluster, nodes, lambda item: [item[0]]))
-        found = self._run("hosts", planned, measure, lambda item: item[0])
-        return {node.name: node for node in found.values()}
+        hosts = self._run("hosts", planned, measure, lambda item: item[0])
+        return {node.name: node for node in hosts.values()}
 
     def _run(
         self,
         part: str,
         planned: Sequence[tuple[Item, ...]],
-        measure: Callable[[Item], Found],
+        measure: Callable[[Item], Result],
         name: Callable[[Item], object],
         needed: Collection[int] = (),
-    ) -> dict[Item, Found]:
-        """What is found in the rounds that there is time for, in the first, and in the `needed` ones, by place."""
-        found: dict[Item, Found] = {}
+    ) -> dict[Item, Result]:
+        """Return the results of the rounds within the time limit, of the first round, and of rounds at `needed`
+        positions.
+        """
+        results: dict[Item, Result] = {}
         for place, members in enumerate(planned):
             late = self._seconds() > ENDS_AT[part] * self._settings.budget_seconds
             if late and place and place not in needed:
                 self._left_out += len(members)
                 continue
             work = {str(name(item)): (lambda item=item: (item, measure(item))) for item in members}
-            found.update(run_round(work, self._settings.answer_seconds).values())
-        return found
+            results.update(run_round(work, self._settings.answer_seconds).values())
+        return results
 
     def _affordable(self, part: str, planned: int) -> FlowTiming:
-        """The timing of `planned` rounds of probes that fits into the time left for `part`."""
+        """Return the timing with which `planned` rounds of probes fit into the time left for `part`."""
         timing = self._settings.timing
         left = ENDS_AT[part] * self._settings.budget_seconds - self._seconds()
         seconds = (left / max(planned, 1) - SET_UP_SECONDS) / CALLS_OF_A_PROBE
         return replace(timing, message_seconds=min(max(seconds, SHORTEST_MESSAGE_SECONDS), timing.message_seconds))
 
-    def _devices(self, flow: Flow) -> Pair:
-        """The devices of a flow: first worker to first worker; within a node first to second, if it has two."""
+    def _devices(self, flow: ProbeFlow) -> Pair:
+        """Return the devices of a flow: first worker to first worker; within a node first to second, if it has two."""
         source, target = (self._cluster.node(name).cpu_devices for name in (flow.source, flow.target))
         return str(source[0]), str(target[-1 if flow.source != flow.target or len(target) == 1 else 1])
 
@@ -240,17 +245,17 @@ class _Session:
         }
 
 
-def _probe_json(probe: Probe, samples: Sequence[Sample], beta: float) -> dict[str, Any]:
+def _probe_json(probe: Probe, samples: Sequence[ProbeSample], beta: float) -> dict[str, Any]:
     return {
-        "flows": [{"source": each.source, "target": each.target, "weight": each.weight} for each in probe.flows],
+        "flows": [{"source": flow.source, "target": flow.target, "weight": flow.weight} for flow in probe.flows],
         "fills": list(probe.fills) if probe.fills else None,
         "gbit_per_s": 8e-9 / beta,
-        "bytes": [each.probe_bytes for each in samples],
-        "seconds": [each.seconds for each in samples],
+        "bytes": [sample.probe_bytes for sample in samples],
+        "seconds": [sample.seconds for sample in samples],
     }
 
 
-def _measured(link: Link, rates: Mapping[Ends, float], latencies: Mapping[Ends, float]) -> Link:
+def _with_measurements(link: Link, rates: Mapping[Ends, float], latencies: Mapping[Ends, float]) -> Link:
     ends = ends_of(link)
     return replace(
         link,

@@ -1,4 +1,4 @@
-"""Choosing which probes are made, and which of them side by side: never two over one link."""
+"""Chooses the probes, and the probes that run side by side: never two over one link."""
 
 import queue
 import threading
@@ -8,38 +8,47 @@ from typing import TypeVar
 
 from autosync.errors import ClusterError
 from autosync.spec import ClusterSpec
-from trials.probe.flows import Ends, Flow, Probe, ends_of, fair_rates, links_crossed
+from trials.probe.flows import Ends, Probe, ProbeFlow, ends_of, fair_rates, links_crossed
 
 FEW_NODES = 16
-"""The most nodes with which probes are made one after the other, and a fan reaches all of them.
+"""The largest number of nodes for which probes run one after another, and a fan reaches all nodes.
 
-Nodes that share a machine's cores, as emulated ones do, would disturb each other's probes otherwise.
+Nodes that share a machine's cores, as emulated ones do, would otherwise disturb each other's probes.
 """
 ALL_PAIRS, SOME_PAIRS = 5, 8
-"""The most nodes with which every pair is probed, and those 1, 2, 4, ... apart; then neighbours, up to `FEW_NODES`."""
+"""The largest number of nodes for which every pair is probed, and for which nodes 1, 2, 4, ... apart are probed.
+
+Beyond that, neighbours are probed, up to `FEW_NODES`.
+"""
 FAN = 4
-"""The number of partners that, among many nodes, are to fill a node's link."""
+"""The number of partners that fill a node's link, among many nodes."""
 BETWEEN_SWITCHES = 8
-"""The most plain pairs that may cross one link between switches; more would have to wait for each other."""
+"""The largest number of plain pairs that may cross one link between switches; more would have to wait for each
+other.
+"""
 
 Item = TypeVar("Item")
 
 
 def loopback_probes(cluster: ClusterSpec) -> tuple[Probe, ...]:
-    """One probe for every node with several workers; a single worker's loopback carries nothing between workers."""
-    return tuple(Probe((Flow(node.name, node.name),)) for node in cluster.nodes if node.workers > 1)
+    """Return one probe for every node with several workers; a single worker sends nothing over its loopback."""
+    return tuple(Probe((ProbeFlow(node.name, node.name),)) for node in cluster.nodes if node.workers > 1)
 
 
 def pair_probes(cluster: ClusterSpec) -> tuple[Probe, ...]:
-    """Pairs of nodes: for each node's link the pair with the shortest route over it, within its rack if it has one;
-    then all for few nodes, else each node and those 1 (and 2, 4, ...) further on, nearest first.
+    """Return the pairs of nodes to probe.
+
+    For each node's link, the pair with the shortest route over it, within its rack if it has one. Then all pairs for
+    few nodes, or else each node with those 1 (and 2, 4, ...) further on, nearest first.
     """
     names = [node.name for node in cluster.nodes]
     count = len(names)
     switches = set(cluster.switches)
     links = fillable_links(cluster).items()
     nearest = [pairs[0] for ends, pairs in links if not switches.issuperset(ends)]
-    further = [(each, names[(at + offset) % count]) for offset in _offsets(count) for at, each in enumerate(names)]
+    further = [
+        (name, names[(index + offset) % count]) for offset in _offsets(count) for index, name in enumerate(names)
+    ]
     used: Counter[Ends] = Counter()
     probes = []
     for source, target in dict.fromkeys([*nearest, *further]):
@@ -48,42 +57,44 @@ def pair_probes(cluster: ClusterSpec) -> tuple[Probe, ...]:
         busy = any(used[ends] >= BETWEEN_SWITCHES for ends in between)
         if not busy or any(not used[ends] for ends in crossed):
             used.update(crossed)
-            probes.append(Probe((Flow(source, target),)))
+            probes.append(Probe((ProbeFlow(source, target),)))
     return tuple(probes)
 
 
 def fillable_links(cluster: ClusterSpec) -> dict[Ends, list[tuple[str, str]]]:
-    """Links on some route between two nodes, in the cluster's order, with the pairs whose routes cross them.
+    """Return the links on some route between two nodes, in the cluster's order, with the pairs whose routes cross them.
 
-    Pairs are in order: short routes first, then nearest in the ring of nodes.
+    Pairs are ordered by length of route, then by distance in the ring of nodes.
     """
-    found: dict[Ends, list[tuple[str, str]]] = {ends_of(link): [] for link in cluster.links}
+    crossing: dict[Ends, list[tuple[str, str]]] = {ends_of(link): [] for link in cluster.links}
     for pair in sorted(_pairs(cluster), key=lambda pair: len(cluster.route(*pair))):
         for link in cluster.route(*pair):
-            found[ends_of(link)].append(pair)
-    return {link: pairs for link, pairs in found.items() if pairs}
+            crossing[ends_of(link)].append(pair)
+    return {link: pairs for link, pairs in crossing.items() if pairs}
 
 
 def fill_probe(
     cluster: ClusterSpec, link: Ends, pairs: Sequence[tuple[str, str]], gbit_per_s: Mapping[Ends, float]
 ) -> Probe:
-    """The probe meant to fill `link`: a node's by a fan out or in, one between switches by all nodes behind it.
+    """Return the probe to fill `link`: a fan out or in for a node's link, all nodes behind it for a link between
+    switches.
 
-    `pairs` are those whose routes cross `link`, as `fillable_links` gives them.
-    What each flow sends is in proportion to the rate it gets when links have `gbit_per_s` (those not told, and `link`,
-    no limit) and are shared max-min fairly: then no flow goes on long after the others, and `link` is as full as the
-    links around it allow.
+    `pairs` are those whose routes cross `link`, as returned by `fillable_links`. Each flow sends in proportion to its
+    max-min fair rate when links have `gbit_per_s`; missing links, and `link`, do not limit. The flows then end
+    together, and `link` is as full as the links around it allow.
     """
-    flows = tuple(Flow(source, target) for source, target in _spread(pairs, few=len(cluster.nodes) <= FEW_NODES))
-    routes = [[ends_of(each) for each in cluster.route(flow.source, flow.target)] for flow in flows]
+    flows = tuple(ProbeFlow(source, target) for source, target in _spread(pairs, few=len(cluster.nodes) <= FEW_NODES))
+    routes = [[ends_of(link) for link in cluster.route(flow.source, flow.target)] for flow in flows]
     rates = fair_rates(routes, {ends: rate for ends, rate in gbit_per_s.items() if ends != link})
-    return Probe(tuple(Flow(flow.source, flow.target, rate) for flow, rate in zip(flows, rates, strict=True)), link)
+    return Probe(
+        tuple(ProbeFlow(flow.source, flow.target, rate) for flow, rate in zip(flows, rates, strict=True)), link
+    )
 
 
 def rounds(
-    cluster: ClusterSpec, items: Sequence[Item], flows: Callable[[Item], Sequence[Flow]]
+    cluster: ClusterSpec, items: Sequence[Item], flows: Callable[[Item], Sequence[ProbeFlow]]
 ) -> Iterator[tuple[Item, ...]]:
-    """`items` in rounds: one each for few nodes, else all that share no link with another one of the round."""
+    """Divide `items` into rounds: one item a round for few nodes, otherwise items that share no link."""
     if len(cluster.nodes) <= FEW_NODES:
         yield from ((item,) for item in items)
         return
@@ -117,7 +128,7 @@ def _pairs(cluster: ClusterSpec) -> Iterator[tuple[str, str]]:
 
 
 def _spread(pairs: Sequence[tuple[str, str]], few: bool) -> list[tuple[str, str]]:
-    """Choose so many of the `pairs` that each source and each target has its turn; of a fan among many nodes, a few."""
+    """Choose enough `pairs` that each source and each target takes part; for a fan among many nodes, choose `FAN`."""
     sources, targets = (list(dict.fromkeys(ends)) for ends in zip(*pairs, strict=True))
     wanted = max(len(sources), len(targets))
     if not few and min(len(sources), len(targets)) == 1:
@@ -132,39 +143,38 @@ def _spread(pairs: Sequence[tuple[str, str]], few: bool) -> list[tuple[str, str]
     return list(chosen)
 
 
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 
 
-def run_round(work: Mapping[str, Callable[[], Found]], answer_seconds: float) -> dict[str, Found]:
-    """What each piece of `work` finds, by its name, each in a thread of its own.
+def run_round(work: Mapping[str, Callable[[], Result]], answer_seconds: float) -> dict[str, Result]:
+    """Run each piece of `work` in its own thread; return the results by name.
 
-    Raises `ClusterError` with the name of the one that could not reach a worker or has no answer after
-    `answer_seconds`. A thread that hangs is left behind, since TensorFlow offers no way to end its call; end the
-    process.
+    Raises `ClusterError` with the name of a piece that could not reach a worker, or has no answer after
+    `answer_seconds`. A hanging thread is left behind, because TensorFlow cannot end its call; end the process.
     """
-    answers: queue.SimpleQueue[tuple[str, Found | BaseException]] = queue.SimpleQueue()
+    answers: queue.SimpleQueue[tuple[str, Result | BaseException]] = queue.SimpleQueue()
 
-    def answer(name: str, find: Callable[[], Found]) -> None:
+    def answer(name: str, find: Callable[[], Result]) -> None:
         try:
             answers.put((name, find()))
-        except BaseException as error:  # handed to the waiting thread, which raises it
+        except BaseException as error:  # the waiting thread raises it
             answers.put((name, error))
 
     for name, find in work.items():
         threading.Thread(target=answer, args=(name, find), name=f"probe {name}", daemon=True).start()
-    found: dict[str, Found] = {}
-    while len(found) < len(work):
+    results: dict[str, Result] = {}
+    while len(results) < len(work):
         try:
-            name, answered = answers.get(timeout=answer_seconds)
+            name, result = answers.get(timeout=answer_seconds)
         except queue.Empty:
-            silent = next(name for name in work if name not in found)
+            silent = next(name for name in work if name not in results)
             raise ClusterError(
-                f"Probing {silent} got no answer within {answer_seconds:g} s; see that these nodes live and reach each "
-                "other, then probe again."
+                f"Probing {silent} got no answer within {answer_seconds:g} s; check that these nodes live and reach "
+                "each other, then probe again."
             ) from None
-        if isinstance(answered, ClusterError):
-            raise ClusterError(f"Probing {name} failed: {answered}") from answered
-        if isinstance(answered, BaseException):
-            raise answered
-        found[name] = answered
-    return found
+        if isinstance(result, ClusterError):
+            raise ClusterError(f"Probing {name} failed: {result}") from result
+        if isinstance(result, BaseException):
+            raise result
+        results[name] = result
+    return results

@@ -1,1 +1,1 @@
-"""The processes that a trial or a training runs in."""
+"""The processes that run a trial or a training."""

@@ -6,19 +6,20 @@ from collections.abc import Iterable
 TRUSTED = "They ask for no password, so use a network that you trust."
 
 
-def servers_listen(addresses: Iterable[str], is_open: bool, is_emulated: bool = False) -> str:
-    """Say where TensorFlow's servers at `addresses` (`host:port`) listen; `is_open` if on all interfaces instead.
+def servers_listen(servers: str, addresses: Iterable[str], is_open: bool, is_emulated: bool = False) -> str:
+    """Return a sentence on where an engine's `servers` at `addresses` (`host:port`) listen.
 
-    An emulated network has no link to this machine's, so nothing outside of it can connect.
+    `is_open` means on all interfaces. An emulated network has no link to this machine's network, so nothing outside can
+    connect.
     """
     hosts = list(dict.fromkeys(address.rpartition(":")[0].strip("[]") for address in addresses))
     if is_emulated:
-        return "TensorFlow's servers listen on the emulated network, which only its own nodes can reach."
+        return f"{servers} listen on the emulated network, which only its own nodes can reach."
     if is_open:
-        return f"TensorFlow's servers listen on all interfaces. {TRUSTED}"
+        return f"{servers} listen on all interfaces. {TRUSTED}"
     if all(_is_loopback(host) for host in hosts):
-        return f"TensorFlow's servers listen on {', '.join(hosts)} only, where every user of this machine can connect."
-    return f"TensorFlow's servers listen at the nodes' addresses only. {TRUSTED}"
+        return f"{servers} listen on {', '.join(hosts)} only, where every user of this machine can connect."
+    return f"{servers} listen at the nodes' addresses only. {TRUSTED}"
 
 
 def _is_loopback(host: str) -> bool:

@@ -1,4 +1,4 @@
-"""Ray for trials: join the cluster that is named, or start a small one here, and watch its head."""
+"""Ray for trials: joins a named cluster or starts a small local one, and watches its head."""
 
 import logging
 import os
@@ -16,7 +16,7 @@ import ray
 from ray._private import ray_constants
 from ray._private import utils as ray_utils
 
-from autosync.engine.proxies import bypass_proxies
+from autosync.engine.core.proxies import bypass_proxies
 from autosync.errors import ClusterError
 from autosync.shadows import check_folders
 from autosync.spec import ClusterSpec
@@ -24,13 +24,14 @@ from trials.cluster.addresses import check_ipv4_to_join
 from trials.cluster.discovery import LOOPBACK, WORKERS_OF_A_SINGLE_NODE, check_room_here
 from trials.cluster.ray_labels import CORES_RESOURCE, RAY_SETTINGS
 from trials.guard import guard_of_this_process
-from trials.signals import ctrl_c_is_ignored, handlers_stay, requested_end
+from trials.signals import ctrl_c_is_ignored, end_signal, handlers_stay
 from trials.trial import reason_of
-from trials.workers.ray_token import agreed_with, ensure_private_token
+from trials.workers.ray_token import agree_on_token, ensure_private_token
+from trials.workers.ray_versions import version_mismatch
 from trials.workers.starting import local_ray
 
 NOT_SHIPPED = ["/.git", "/.venv", "/data", "/runs", "**/__pycache__"]
-"""The parts of a working directory that stay here, as .gitignore would say it."""
+"""The parts of a working directory that are not sent, in the syntax of .gitignore."""
 
 REACH_SECONDS = 10.0
 """Seconds that a cluster's head may take to accept a connection."""
@@ -38,21 +39,21 @@ REACH_SECONDS = 10.0
 
 @dataclass(frozen=True)
 class RayStart:
-    """How Ray is had. `address` is of a cluster to join; without it the one in RAY_ADDRESS, or else a new one here.
-
-    Every node gets a copy of `working_dir`, and imports from there.
-    """
+    """How to connect to Ray."""
 
     address: str | None = None
+    """The cluster to join; None for the one in RAY_ADDRESS, or else a new local Ray."""
     workers: int | None = None
+    """Worker processes in all; None for the default."""
     dashboard: bool = True
     working_dir: Path | None = None
+    """A folder that is copied to every node and imported from there; None for no folder."""
 
 
 def check_workers(workers: int | None, address: str | None) -> None:
-    """Raise `ClusterError` for an IPv6 address to join, or for more workers than a Ray started here could hold.
+    """Raise `ClusterError` for an IPv6 address to join, or for more workers than a local Ray could hold.
 
-    A cluster that is joined may be large. Nothing is started, so this can come first.
+    A cluster to join may be large, so it is not checked. Nothing is started, so this check can come first.
     """
     if _to_join(address) is None and workers is not None:
         check_room_here(workers)
@@ -61,9 +62,13 @@ def check_workers(workers: int | None, address: str | None) -> None:
 def start_ray(start: RayStart) -> str:
     """Connect this process to Ray; return a sentence about it.
 
-    A Ray that is started here ends with this process, even if that is killed.
-    Raises `ClusterError` if no cluster answers or it rejects this user, or if this machine has no room for the workers.
+    A Ray that is started here ends with this process, even if this process is killed. Raises `ClusterError` if no
+    cluster answers or it rejects this user, or if this machine has no room for the workers.
+
+    A Ray that this process has joined before is used as it is.
     """
+    if ray.is_initialized():
+        return _use_joined_ray(start)
     check_workers(start.workers, start.address)
     check_folders(filter(None, [Path.cwd(), start.working_dir]))
     for name, value in RAY_SETTINGS.items():
@@ -72,9 +77,9 @@ def start_ray(start: RayStart) -> str:
     if start.working_dir is not None:
         quiet["runtime_env"] = {"working_dir": str(start.working_dir), "excludes": NOT_SHIPPED}
     address = _to_join(start.address)
-    bypass_proxies(_own_addresses())
+    bypass_proxies(_local_addresses())
     if address is not None:
-        return _joined(address, quiet)
+        return _join(address, quiet)
     ensure_private_token()
     cores = os.cpu_count() or 1
     # Worker processes share this machine's cores: Ray gets a slot for each, and the true count as another resource.
@@ -90,16 +95,29 @@ def start_ray(start: RayStart) -> str:
     return f"Started a local Ray on {cores} cores, which listens on {LOOPBACK} only.{board}"
 
 
-def _own_addresses() -> Iterator[str]:
-    """The address of this machine, asked for only if a proxy is set: Ray warns if no network leads outside."""
+def _use_joined_ray(start: RayStart) -> str:
+    """Return a sentence on the Ray that this process has joined. Raises `ClusterError` if `start` needs another."""
+    for name, value in (("--address", start.address), ("--working-dir", start.working_dir)):
+        if value is not None:
+            raise ClusterError(
+                f"This program has called ray.init, which decides about the cluster and its working directory; leave "
+                f"{name} out, or call ray.shutdown first."
+            )
+    return f"Uses the Ray cluster that this program has joined at {ray.get_runtime_context().gcs_address}."
+
+
+def _local_addresses() -> Iterator[str]:
+    """Yield the address of this machine, lazily, because Ray warns if no network leads outside; it is needed only for
+    proxies.
+    """
     yield ray.util.get_node_ip_address()
 
 
 @contextmanager
 def _on_loopback() -> Iterator[None]:
-    """Let a Ray that starts in the block listen on 127.0.0.1 only, as Ray does by itself where it makes no clusters.
+    """Let a Ray that starts in the block listen on 127.0.0.1 only, as Ray does on platforms where it makes no clusters.
 
-    Elsewhere `ray.init` turns even a stated 127.0.0.1 into the address of an interface, and all of Ray's processes
+    Otherwise `ray.init` turns even a stated 127.0.0.1 into the address of an interface, and all of Ray's processes
     listen on every interface.
     """
     before = ray_constants.ENABLE_RAY_CLUSTER
@@ -112,9 +130,9 @@ def _on_loopback() -> Iterator[None]:
 
 @contextmanager
 def _without_rays_handlers() -> Iterator[None]:
-    """Keep this process's handlers of SIGTERM and SIGHUP, if it has one, where Ray would put its own as it starts.
+    """Keep this process's handlers of SIGTERM and SIGHUP, if it has one; Ray would install its own when it starts.
 
-    Ray's handler ends the process in the middle, and the command could not say how to resume.
+    Ray's handler ends the process in the middle, and the command could not print how to resume.
     """
     if not callable(signal.getsignal(signal.SIGTERM)):
         yield
@@ -129,7 +147,7 @@ def _without_rays_handlers() -> Iterator[None]:
 
 
 def _to_join(address: str | None) -> str | None:
-    """The address of the cluster to join, from the option or the environment; None if a Ray starts here.
+    """Return the address of the cluster to join, from the option or the environment; None to start a local Ray.
 
     Raises `ClusterError` for an IPv6 address.
     """
@@ -140,10 +158,11 @@ def _to_join(address: str | None) -> str | None:
     return address
 
 
-def _joined(address: str, quiet: dict[str, Any]) -> str:
-    """Join the cluster at `address` and say so. Ray itself would retry for minutes, so the head is asked first.
+def _join(address: str, quiet: dict[str, Any]) -> str:
+    """Join the cluster at `address`; return a sentence. The head is contacted first, because Ray would retry for
+    minutes.
 
-    Raises `ClusterError` if no cluster answers there, or if it rejects this user.
+    Raises `ClusterError` if no cluster answers there, if it rejects this user, or if it has other versions.
     """
     try:
         head = _head_of(address)
@@ -151,18 +170,22 @@ def _joined(address: str, quiet: dict[str, Any]) -> str:
         host = host.strip("[]")
         socket.create_connection((host, int(port)), timeout=REACH_SECONDS).close()
         bypass_proxies([host])
-        with _without_rays_handlers(), agreed_with(head) as remark:
+        with _without_rays_handlers(), agree_on_token(head) as remark:
             context: Any = ray.init(address=head, **quiet)
     except (OSError, OverflowError, ValueError) as error:
         raise ClusterError(
             f"No Ray cluster answers at {address!r} ({reason_of(error)}); check --address and RAY_ADDRESS, or run "
             "`ray start --head` there."
         ) from None
+    except RuntimeError as error:
+        if (mismatch := version_mismatch(error, address)) is None:
+            raise
+        raise mismatch from None
     return f"Joined the Ray cluster at {context.address_info['address']}{remark}."
 
 
 def _head_of(address: str) -> str:
-    """HOST:PORT of the head that `address` means, which may be `auto`, a cluster that runs on this machine.
+    """Return HOST:PORT of the head at `address`, which may be `auto` for a cluster that runs on this machine.
 
     Raises `ClusterError` for an address of Ray Client, `ConnectionError` if no cluster runs here, else `ValueError`.
     """
@@ -180,7 +203,9 @@ def _head_of(address: str) -> str:
 
 
 def cpus_per_worker(cluster: ClusterSpec) -> float:
-    """CPUs to ask of Ray for each worker: one, or an even share of a node that has fewer than its workers."""
+    """Return the CPUs to request from Ray for each worker: one, or an even share of a node with fewer CPUs than
+    workers.
+    """
     nodes = ray.nodes()
     free = {str(node["NodeManagerAddress"]): node["Resources"].get("CPU", 1.0) for node in nodes if node["Alive"]}
     shares = [free.get(node.address, 1.0) / (node.workers + 1) for node in cluster.nodes]
@@ -190,11 +215,11 @@ def cpus_per_worker(cluster: ClusterSpec) -> float:
 LOOK_SECONDS, PATIENCE_SECONDS = 3.0, 20.0
 
 ENDING_SECONDS = 6.0
-"""Patience with a head that does not answer, in a process that was asked to end. In that time it says how to resume."""
+"""Patience with a silent head in a process that was asked to end; in that time the process prints how to resume."""
 
 
 def answers(address: str, timeout_seconds: float = LOOK_SECONDS) -> bool:
-    """Whether somebody listens at `address`, such as 10.0.0.1:6379."""
+    """True if a server listens at `address`, such as 10.0.0.1:6379."""
     host, _, port = address.rpartition(":")
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=timeout_seconds).close()
@@ -211,8 +236,8 @@ def watch_head(
 ) -> Callable[[], None]:
     """Call `when_lost` in a thread once the head at `address` has not answered for `patience_seconds`.
 
-    A process that was asked to end does not wait so long: who asked may have ended Ray as well, as `timeout` does.
-    Return a function that ends the watch.
+    A process that was asked to end waits for a shorter time, because the sender may have ended Ray as well, as
+    `timeout` does. Returns a function that ends the watch.
     """
     over = threading.Event()
 
@@ -222,7 +247,7 @@ def watch_head(
             if answers(address, look_seconds):
                 answered = time.monotonic()
             elif time.monotonic() - answered >= (
-                min(ENDING_SECONDS, patience_seconds) if requested_end() else patience_seconds
+                min(ENDING_SECONDS, patience_seconds) if end_signal() else patience_seconds
             ):
                 when_lost()
                 return

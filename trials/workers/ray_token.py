@@ -1,7 +1,7 @@
 """Ray's token authentication: whether a cluster requires a token, and the token of this user.
 
-Ray reads `RAY_AUTH_TOKEN`, then the file that `RAY_AUTH_TOKEN_PATH` names, then `~/.ray/auth_token`. A driver must do
-as its cluster does. Without a required token Ray retries for 20 s. With a token in a cluster that uses none, the driver
+Ray reads `RAY_AUTH_TOKEN`, then the file named by `RAY_AUTH_TOKEN_PATH`, then `~/.ray/auth_token`. A driver must agree
+with its cluster. Without a required token, Ray retries for 20 s. With a token in a cluster that uses none, the driver
 loses its actors.
 """
 
@@ -34,16 +34,16 @@ COPY = (
 
 
 @contextmanager
-def agreed_with(head: str) -> Iterator[str]:
-    """Let `ray.init` send the token inside the block if the cluster at `head` (HOST:PORT) requires one; yield a remark.
+def agree_on_token(head: str) -> Iterator[str]:
+    """Let `ray.init` in the block send a token if the cluster at `head` (HOST:PORT) requires one; yield a remark.
 
-    The environment is as before afterwards; the connection that was made keeps its token.
-    Raises `ClusterError` if the token is missing or rejected, and `ConnectionError` if no Ray answers at `head`.
+    Afterwards the environment is as before; the connection keeps its token. Raises `ClusterError` if the token is
+    missing or rejected, and `ConnectionError` if no Ray answers at `head`.
     """
     required = _rejects(head, "")
     remark = ""
     if required:
-        source = _checked_token(head)
+        source = _check_token(head)
         remark = f", with the token in {source}"
     elif os.environ.get(MODE, "").lower() == "token":
         remark = f", which requires no token, although {MODE} is token here"
@@ -59,7 +59,7 @@ def agreed_with(head: str) -> Iterator[str]:
 
 
 def ensure_private_token() -> None:
-    """Give a Ray that is started here a token that other users cannot read.
+    """Create a token for a Ray started here that other users cannot read.
 
     Ray itself writes `~/.ray/auth_token` with mode 644. If the home cannot be written, only the environment of this
     process and its children holds the token. With `RAY_AUTH_MODE=disabled` this function does nothing.
@@ -67,7 +67,7 @@ def ensure_private_token() -> None:
     if os.environ.get(MODE, "token").lower() != "token":
         return
     _tighten(_default_path())
-    if _token():
+    if _read_token():
         return
     token = secrets.token_hex(32)
     try:
@@ -77,12 +77,12 @@ def ensure_private_token() -> None:
     AuthenticationTokenLoader.instance().reset_cache()
 
 
-def _checked_token(head: str) -> str:
-    """Name the source of the token that the cluster at `head` accepts. Raises `ClusterError` without such a token."""
+def _check_token(head: str) -> str:
+    """Return the source of the token that the cluster at `head` accepts. Raises `ClusterError` without such a token."""
     rule = f"The Ray cluster at {head!r} requires token authentication"
     if (mode := os.environ.get(MODE, "token")).lower() != "token":
         raise ClusterError(f"{rule}, but {MODE}={mode} turns it off here. Unset {MODE}.")
-    token = _token()
+    token = _read_token()
     source = _source()
     if not token:
         raise ClusterError(f"{rule}, and there is no token here. {COPY}")
@@ -91,8 +91,11 @@ def _checked_token(head: str) -> str:
     return source
 
 
-def _token() -> str:
-    """The token by Ray's own rules, or "". Raises `ClusterError` if RAY_AUTH_TOKEN_PATH names a file without one."""
+def _read_token() -> str:
+    """Return the token by Ray's own rules, or "".
+
+    Raises `ClusterError` if RAY_AUTH_TOKEN_PATH names a file without one.
+    """
     loader = AuthenticationTokenLoader.instance()
     loader.reset_cache()
     try:
@@ -115,7 +118,7 @@ def _default_path() -> Path:
 
 
 def _rejects(head: str, token: str) -> bool:
-    """Whether the control store at `head` turns away a caller with `token`; "" stands for a caller without one.
+    """True if the control store at `head` rejects a caller with `token`; "" stands for a caller without a token.
 
     Raises `ConnectionError` if no control store of Ray answers.
     """
@@ -134,7 +137,7 @@ def _rejects(head: str, token: str) -> bool:
 
 
 def _channel(head: str) -> grpc.Channel:
-    """A connection to `head` past any HTTP proxy, encrypted as `RAY_USE_TLS` says."""
+    """Return a connection to `head` that bypasses any HTTP proxy, encrypted as `RAY_USE_TLS` says."""
     options = [("grpc.enable_http_proxy", 0)]
     if os.environ.get("RAY_USE_TLS", "0").lower() not in ("1", "true"):
         return grpc.insecure_channel(head, options)
@@ -146,7 +149,7 @@ def _channel(head: str) -> grpc.Channel:
 
 def _set_mode(mode: str) -> None:
     os.environ[MODE] = mode
-    Config.initialize("")  # Ray has cached the mode when it was imported
+    Config.initialize("")  # Ray cached the mode when it was imported
     AuthenticationTokenLoader.instance().reset_cache()
 
 
@@ -165,12 +168,12 @@ def _write_private(path: Path, token: str) -> None:
 
 
 def _tighten(path: Path) -> None:
-    """Take the token at `path` away from other users if it is this user's own file and no link."""
+    """Make the token at `path` unreadable for other users if it is this user's own file and no link."""
     with suppress(OSError):
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
-            found = os.fstat(descriptor)
-            if stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid() and found.st_mode & 0o077:
+            status = os.fstat(descriptor)
+            if stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid() and status.st_mode & 0o077:
                 os.fchmod(descriptor, 0o600)
         finally:
             os.close(descriptor)

@@ -1,1 +1,1 @@
-"""The closed form: a step's seconds by what each resource has to carry, for thousands of strategies at once."""
+"""The closed form: step seconds from the loads of all resources, for thousands of strategies at once."""

@@ -1,7 +1,7 @@
-"""The closed-form simulator: arithmetic on the specs with a few coefficients, and fitting these to step times.
+"""The closed-form simulator: arithmetic on the specs with a few coefficients, which are fitted to step times.
 
-Least squares over the logarithms of step seconds, so that errors are relative. Positive coefficients are sought as
-logarithms and held near the prior by a ridge; records far off count by Cauchy's loss, so that outliers weigh little.
+The fit is a least-squares fit of log step seconds, so that errors are relative. Positive coefficients are fitted as
+logarithms, and a ridge holds them near the prior. Outliers weigh little, because of Cauchy's loss.
 """
 
 from __future__ import annotations
@@ -11,51 +11,54 @@ from dataclasses import asdict, dataclass
 from typing import final
 
 import numpy as np
-import numpy.typing as npt
 from scipy.optimize import least_squares
 
 from autosync.cost.calibrated import Calibrated
-from autosync.cost.closed_form.loads import Loads, loads_by_replicas
+from autosync.cost.closed_form.loads import ColumnLoads, loads_by_replicas
 from autosync.cost.closed_form.step_time import step_seconds
 from autosync.cost.coefficients import Coefficients
+from autosync.numeric import FloatArray
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy
-from autosync.stats.occasions import Timed, drifts_of, occasions_of
+from autosync.stats.drift import Timed, drifts_of, occasions_of
 
 ERROR = 0.05
-"""Relative error expected of the closed form; `OUTLIER` times that is far off."""
+"""Expected relative error of the closed form; from `OUTLIER` times that on, a record counts as an outlier."""
 OUTLIER = 3.0
 PRIOR_LOG = 1.5
-"""How far a machine's speed may well be from the prior: a factor e^1.5 = 4.5."""
+"""The standard deviation of a machine's log speed around the prior: a factor e^1.5 = 4.5."""
 PRIOR_LOG_RATIO = 1.0
-"""How far one coefficient may well be from the prior once the machine's speed is accounted for: a factor e."""
+"""The standard deviation of one coefficient's logarithm, apart from the machine's speed: a factor e."""
 PRIOR_OVERLAP = 0.3
 LARGEST_LOG = 9.0
 SMALLEST_PRIOR = 1e-15
 
 
 @dataclass(frozen=True, eq=False)
-class _Measured:
-    """Loads of some records, the logarithms of their step seconds, and the errors expected of these, (n,)."""
+class _Measurement:
+    """The loads of n records, the logarithms of their step seconds, and the expected errors of these, (n,)."""
 
-    loads: Loads
+    loads: ColumnLoads
     log_seconds: FloatArray
     errors: FloatArray
 
 
-def calibrated(timed: Timed, prior: Coefficients) -> Coefficients:
-    """The coefficients under which the closed form agrees best with records that hold a time; `prior` of none."""
-    measured = list(_measured(timed))
-    if not measured:
+def calibrate(timed: Timed, prior: Coefficients) -> Coefficients:
+    """Fit the coefficients under which the closed form agrees best with timed records; `prior` if there are none."""
+    measurements = list(_measurements(timed))
+    if not measurements:
         return prior
     search = _Search.around(prior)
 
     def residuals(point: FloatArray, robust: Callable[[FloatArray], FloatArray]) -> FloatArray:
         candidate = search.coefficients(point)
-        misfits = [(np.log(step_seconds(each.loads, candidate)) - each.log_seconds) / each.errors for each in measured]
+        misfits = [
+            (np.log(step_seconds(family.loads, candidate)) - family.log_seconds) / family.errors
+            for family in measurements
+        ]
         return np.concatenate([robust(np.concatenate(misfits)), search.ridge(point)])
 
     point, bounds = search.start, search.bounds
-    # Huber's loss finds the way from a prior that is far off; Cauchy's then lets go of the outliers.
+    # Huber's loss converges even from a distant prior; Cauchy's loss then discounts the outliers.
     for robust in (_huber, _cauchy):
         point = least_squares(residuals, point, bounds=bounds, args=(robust,), max_nfev=60).x
     return search.coefficients(point)
@@ -63,10 +66,10 @@ def calibrated(timed: Timed, prior: Coefficients) -> Coefficients:
 
 @dataclass(frozen=True, eq=False)
 class _Search:
-    """Points around a prior: a logarithmic factor for each positive coefficient, one for the machine, the overlap.
+    """Points around a prior: a log factor for each positive coefficient, a log factor for the machine, the overlap.
 
-    The machine's factor has no effect of its own: the ridge ties the CPU coefficients to it, so that a slow machine's
-    first record moves all of them and keeps their ratios.
+    The machine's factor does not change predictions. The ridge ties the CPU coefficients to this factor, so that the
+    first record of a slow machine moves all of them and keeps their ratios.
     """
 
     names: tuple[str, ...]
@@ -89,8 +92,8 @@ class _Search:
         return np.append(-logs, 0.0), np.append(logs, 1.0)
 
     def coefficients(self, point: FloatArray) -> Coefficients:
-        found = dict(zip(self.names, map(float, self.values * np.exp(point[:-2])), strict=True))
-        return Coefficients(**found, overlap=float(np.clip(point[-1], 0.0, 1.0)))
+        values = dict(zip(self.names, map(float, self.values * np.exp(point[:-2])), strict=True))
+        return Coefficients(**values, overlap=float(np.clip(point[-1], 0.0, 1.0)))
 
     def ridge(self, point: FloatArray) -> FloatArray:
         on_machine = np.array([not name.startswith("gpu_") for name in self.names])
@@ -100,21 +103,21 @@ class _Search:
         return np.concatenate([(point[:-2] - machine) / spread, ends])
 
 
-def _measured(timed: Timed) -> Iterator[_Measured]:
+def _measurements(timed: Timed) -> Iterator[_Measurement]:
     errors = ERROR / np.sqrt(timed.weights)
     for model, cluster, members, strategies in timed.families():
         for chosen, _, loads in loads_by_replicas(model, cluster, strategies):
             places = members[chosen]
-            yield _Measured(loads, timed.log_seconds[places], errors[places])
+            yield _Measurement(loads, timed.log_seconds[places], errors[places])
 
 
 def _huber(errors: FloatArray) -> FloatArray:
-    """Residuals whose squares are twice the pseudo-Huber loss of `errors`: linear far out."""
+    """Residuals whose squares are twice the pseudo-Huber loss of `errors`: linear for large errors."""
     return np.asarray(errors * np.sqrt(2 / (np.sqrt(1 + (errors / OUTLIER) ** 2) + 1)))
 
 
 def _cauchy(errors: FloatArray) -> FloatArray:
-    """Residuals whose squares are twice Cauchy's loss of `errors`: logarithmic far out."""
+    """Residuals whose squares are twice Cauchy's loss of `errors`: logarithmic for large errors."""
     return np.asarray(np.sign(errors) * OUTLIER * np.sqrt(np.log1p((errors / OUTLIER) ** 2)))
 
 
@@ -134,33 +137,31 @@ class AnalyticSimulator(Calibrated[Coefficients]):
             predicted[positions] = step_seconds(loads, self.coefficients)
         return predicted
 
-    def _fitted(self, timed: Timed) -> Coefficients:
-        return calibrated(timed, self.prior)
+    def _fit(self, timed: Timed) -> Coefficients:
+        return calibrate(timed, self.prior)
 
-
-FloatArray = npt.NDArray[np.float64]
 
 DIGITS = 3
 
 
 def drifts_in_cell(records: Sequence[RuntimeRecord], tells: Sequence[bool]) -> FloatArray:
-    """Drifts of the records' occasions, log seconds (n,): 0 where nothing tells. All are of one model and cluster.
+    """The drift of each record's occasion, in log seconds (n,), or 0 if unknown. All records share model and cluster.
 
-    The closed form is fitted to the records that tell and have a step time; the others tell nothing. Drifts are rounded
-    to a thousandth, so that a processor which rounds otherwise finds the same.
+    The closed form is fitted to the records that have a step time and whose `tells` is true; other records have no
+    effect. Drifts are rounded to a thousandth, so that processors with different rounding give the same drifts.
     """
     occasions = occasions_of(records)
     known = [place for place, record in enumerate(records) if tells[place] and record.timed]
     drifts = np.zeros(len(records))
     if len(set(occasions.tolist())) < 2 or not known:
         return drifts
-    told = Timed.of([records[place] for place in known])
+    timed = Timed.of([records[place] for place in known])
     simulator = AnalyticSimulator()
-    simulator.fit(told.records)
-    residuals = told.log_seconds.copy()
-    for model, cluster, places, strategies in told.families():
+    simulator.fit(timed.records)
+    residuals = timed.log_seconds.copy()
+    for model, cluster, places, strategies in timed.families():
         residuals[places] -= simulator.predict(model, cluster, strategies)
-    found = np.round(drifts_of(residuals, occasions[known], told.weights), DIGITS)
-    for occasion, drift in zip(occasions[known], found, strict=True):
+    rounded = np.round(drifts_of(residuals, occasions[known], timed.weights), DIGITS)
+    for occasion, drift in zip(occasions[known], rounded, strict=True):
         drifts[occasions == occasion] = drift
     return drifts

@@ -1,4 +1,4 @@
-"""What many strategies use of channels, one entry after the other, all of them at once."""
+"""Vectorized channel uses of many strategies: one entry per use."""
 
 from __future__ import annotations
 
@@ -10,15 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from autosync.cost.closed_form.entries import Entries
-from autosync.cost.closed_form.rows import Rows
+from autosync.cost.closed_form.rows import ShardRows
 from autosync.cost.closed_form.tables import CostTables
 from autosync.layout.channels import Channel
 from autosync.layout.exchange import Quantities
-from autosync.layout.together import ALONE, BUCKET, MOST_PIECES, PARCEL, PARCEL_BYTES, PIECE_BYTES
+from autosync.layout.fusion import ALONE, BUCKET, MOST_PIECES, PARCEL, PARCEL_BYTES, PIECE_BYTES
+from autosync.numeric import FloatArray, IndexArray
 from autosync.spec.algorithms import CHUNKED
-
-IntArray = npt.NDArray[np.intp]
-FloatArray = npt.NDArray[np.float64]
 
 PAYLOAD, TOUCHED, HELD, PIECES, GRADIENT = (
     Quantities._fields.index(name)
@@ -28,71 +26,91 @@ PAYLOAD, TOUCHED, HELD, PIECES, GRADIENT = (
 
 @dataclass(frozen=True, eq=False)
 class Uses:
-    """Entry i is `quantities[i]` (7,) of the channel numbered `channel[i]`, at `phase[i]`, of strategy `owner[i]`; it
-    stands for `shards[i]` shards that count for that channel.
+    """n uses, c chains of uses that follow one another, and b buckets, of many strategies."""
 
-    Of strategy `chain_owner[j]`, a chain of uses that follow one another sets out at `chain_phase[j]`; its payload
-    takes `chain_seconds[j]`, and its latency is `chain_latency[j]`. Bucket k is strategy `bucket_owner[k]`'s.
-    """
+    owner: IndexArray
+    """The strategy of each use, (n,)."""
 
-    owner: IntArray
-    phase: IntArray
-    channel: IntArray
+    phase: IndexArray
+    """The phase of the backward pass at which each use begins, (n,)."""
+
+    channel: IndexArray
+    """The number of each use's channel, (n,)."""
+
     quantities: FloatArray
-    shards: IntArray
-    chain_owner: IntArray
-    chain_phase: IntArray
+    """The quantities of each use, (n, 7)."""
+
+    shards: IndexArray
+    """The number of shards that each use adds to its channel's count, (n,)."""
+
+    chain_owner: IndexArray
+    """The strategy of each chain, (c,)."""
+
+    chain_phase: IndexArray
+    """The phase at which each chain begins, (c,)."""
+
     chain_seconds: FloatArray
+    """Seconds of each chain's payload, (c,)."""
+
     chain_latency: FloatArray
-    bucket_owner: IntArray
+    """Seconds of each chain's latency, (c,)."""
+
+    bucket_owner: IndexArray
+    """The strategy of each bucket, (b,)."""
+
     bucket_bytes: FloatArray
+    """Bytes of each bucket, (b,)."""
 
     @classmethod
-    def joined(cls, parts: Sequence[Uses]) -> Uses:
-        return cls(*(np.concatenate([getattr(part, each.name) for part in parts]) for each in fields(cls)))
+    def join(cls, parts: Sequence[Uses]) -> Uses:
+        return cls(*(np.concatenate([getattr(part, column.name) for part in parts]) for column in fields(cls)))
 
 
 def uses_of_entries(entries: Sequence[Entries], owners: Sequence[int]) -> Uses:
-    """The uses of strategies that were gone through one by one."""
-    sizes = [len(each.phases) for each in entries]
-    chains = [(owner, *chain) for owner, each in zip(owners, entries, strict=True) for chain in each.chains]
-    buckets = [(owner, size) for owner, each in zip(owners, entries, strict=True) for size in each.bucket_bytes]
-    weights = [weighs for each in entries for weighs in each.quantities]
+    """The uses of strategies that are processed one by one."""
+    sizes = [len(of_owner.phases) for of_owner in entries]
+    owned = list(zip(owners, entries, strict=True))
+    chains = [(owner, *chain) for owner, of_owner in owned for chain in of_owner.chains]
+    buckets = [(owner, size) for owner, of_owner in owned for size in of_owner.bucket_bytes]
+    weights = [weighs for of_owner in entries for weighs in of_owner.quantities]
     return Uses(
         np.repeat(np.array(owners, dtype=np.intp), sizes),
-        np.array([phase for each in entries for phase in each.phases], dtype=np.intp),
-        np.array([channel for each in entries for channel in each.channels], dtype=np.intp),
+        np.array([phase for of_owner in entries for phase in of_owner.phases], dtype=np.intp),
+        np.array([channel for of_owner in entries for channel in of_owner.channels], dtype=np.intp),
         np.array(weights, dtype=np.float64).reshape(-1, len(Quantities._fields)),
-        np.array([count for each in entries for count in each.shards], dtype=np.intp),
+        np.array([count for of_owner in entries for count in of_owner.shards], dtype=np.intp),
         *_columns(chains, (np.intp, np.intp, np.float64, np.float64)),
         *_columns(buckets, (np.intp, np.float64)),
     )
 
 
 def uses_of_rows(
-    tables: CostTables, channels: Sequence[Channel], table: Rows, owners: IntArray, places: IntArray
+    tables: CostTables, channels: Sequence[Channel], table: ShardRows, owners: IndexArray, places: IndexArray
 ) -> Uses:
-    """The uses of strategies that encode nothing; row `places[i]` of `table` is of strategy `owners[i]`, ascending."""
+    """The uses of strategies without compression. Row `places[i]` of `table` belongs to strategy `owners[i]`; owners
+    ascend."""
     kinds, parts = table.kind[places], []
-    for kind, made in ((ALONE, _alone), (PARCEL, _in_parcels), (BUCKET, _in_buckets)):
+    for kind, uses_of in ((ALONE, _of_single_shards), (PARCEL, _of_parcels), (BUCKET, _of_buckets)):
         chosen = np.flatnonzero(kinds == kind)
         if len(chosen):
-            parts.append(made(tables, channels, table, owners[chosen], places[chosen]))
-    return Uses.joined(parts)
+            parts.append(uses_of(tables, channels, table, owners[chosen], places[chosen]))
+    return Uses.join(parts)
 
 
-def _alone(tables: CostTables, channels: Sequence[Channel], table: Rows, owners: IntArray, places: IntArray) -> Uses:
+def _of_single_shards(
+    tables: CostTables, channels: Sequence[Channel], table: ShardRows, owners: IndexArray, places: IndexArray
+) -> Uses:
     del tables, channels
     ones = np.ones(len(owners), dtype=np.intp)
-    return _unchained(owners, table.phase[places], table.channel[places], table.quantities[places], ones)
+    return _without_chains(owners, table.phase[places], table.channel[places], table.quantities[places], ones)
 
 
-def _in_parcels(
-    tables: CostTables, channels: Sequence[Channel], table: Rows, owners: IntArray, places: IntArray
+def _of_parcels(
+    tables: CostTables, channels: Sequence[Channel], table: ShardRows, owners: IndexArray, places: IndexArray
 ) -> Uses:
-    """The uses of shards alike in server and dtype; they travel together as ready, as in `autosync.layout.together`."""
+    """The uses of shards that share server and dtype. They are fused in ready order, as in `autosync.layout.fusion`."""
     del tables, channels
-    owners, places = _sorted(owners, places, (table.order, table.key))
+    owners, places = _sort(owners, places, (table.order, table.key))
     held, item_bytes = table.quantities[places, HELD], table.item_bytes[places]
     sizes = np.rint(held).astype(np.int64)
     begins = _parcels(_starts(owners, table.key[places]), sizes)
@@ -101,74 +119,75 @@ def _in_parcels(
     wanted = np.rint(elements * item_bytes[begins] / PIECE_BYTES)
     pieces = np.clip(wanted, 1, MOST_PIECES)
     phase, channel = table.phase[places[ends - 1]], table.channel[places[begins]]
-    return _unchained(owners[begins], phase, channel, _dense(np.add.reduceat(held, begins), pieces), ends - begins)
+    return _without_chains(owners[begins], phase, channel, _dense(np.add.reduceat(held, begins), pieces), ends - begins)
 
 
-def _parcels(groups: IntArray, sizes: npt.NDArray[np.int64]) -> IntArray:
-    """The places where parcels begin, in order: each ends with the shard that makes it large enough, or its group.
-
-    `groups` says where each group begins.
+def _parcels(groups: IndexArray, sizes: npt.NDArray[np.int64]) -> IndexArray:
+    """The places where parcels begin, in order. A parcel ends with the shard that makes it large enough, or with its
+    group. `groups` are the places where groups begin.
     """
     reached = np.cumsum(sizes)
     last = np.append(groups[1:], len(sizes)) - 1
-    begins, found = groups, [groups]
+    begins, all_begins = groups, [groups]
     while len(begins):
         before = reached[begins] - sizes[begins]
         after = np.minimum(np.searchsorted(reached, before + PARCEL_BYTES), last) + 1
         begins, last = after[after <= last], last[after <= last]
-        found.append(begins)
-    return np.asarray(np.sort(np.concatenate(found)))
+        all_begins.append(begins)
+    return np.asarray(np.sort(np.concatenate(all_begins)))
 
 
-def _in_buckets(
-    tables: CostTables, channels: Sequence[Channel], table: Rows, owners: IntArray, places: IntArray
+def _of_buckets(
+    tables: CostTables, channels: Sequence[Channel], table: ShardRows, owners: IndexArray, places: IndexArray
 ) -> Uses:
-    """The uses of buckets: each is ready when its last gradient is; the first of its shards names its algorithm."""
-    owners, places = _sorted(owners, places, (table.key,))
+    """The uses of buckets. A bucket is ready with its last gradient, and its first shard determines the algorithm."""
+    owners, places = _sort(owners, places, (table.key,))
     held = table.quantities[places, HELD]
     begins = _starts(owners, table.key[places])
     size = np.add.reduceat(held, begins)
     elements = np.add.reduceat(held / table.item_bytes[places], begins)
-    chunked = np.array([what in CHUNKED for what, _, _ in channels])
-    projected = [tables.projected(channel) for channel in channels]
+    chunked = np.array([kind in CHUNKED for kind, _, _ in channels])
+    loads = [tables.exchange_loads(channel) for channel in channels]
     phase, owner = np.maximum.reduceat(table.phase[places], begins), owners[begins]
     channel = table.channel[places[begins]]
     pieces = np.where(chunked[channel], np.minimum(1.0, elements / len(tables.replicas)), 1.0)
-    seconds = np.array([each.seconds_a_byte for each in projected])[channel] * size
-    latency = np.array([each.latency_seconds for each in projected])[channel]
+    seconds = np.array([of_channel.seconds_a_byte for of_channel in loads])[channel] * size
+    latency = np.array([of_channel.latency_seconds for of_channel in loads])[channel]
     shards = np.diff(np.append(begins, len(owners)))
     chains = (owner, phase, seconds, latency)
     return Uses(owner, phase, channel, _dense(size, pieces), shards, *chains, owner, size)
 
 
-def _sorted(owners: IntArray, places: IntArray, columns: Sequence[IntArray]) -> tuple[IntArray, IntArray]:
-    """Owners and places by owner, within an owner by the last of a table's columns, and so on; equals stay in order."""
+def _sort(owners: IndexArray, places: IndexArray, columns: Sequence[IndexArray]) -> tuple[IndexArray, IndexArray]:
+    """Sort owners and places by owner, then by the last of `columns`, then by the column before it, etc.; stable."""
     short = owners.astype(np.min_scalar_type(owners[-1]))
     order = np.lexsort((*(column[places] for column in columns), short))
     return owners[order], places[order]
 
 
-def _starts(owners: IntArray, keys: IntArray) -> IntArray:
-    """The places where rows, sorted by both, come to another owner or key."""
+def _starts(owners: IndexArray, keys: IndexArray) -> IndexArray:
+    """The places where the owner or the key changes, in rows sorted by both."""
     differs = np.ones(len(owners), dtype=np.bool_)
     differs[1:] = (owners[1:] != owners[:-1]) | (keys[1:] != keys[:-1])
     return np.flatnonzero(differs)
 
 
 def _dense(size: FloatArray, pieces: FloatArray) -> FloatArray:
-    """Quantities of gradients that travel as they are, (n, 7)."""
+    """Quantities of gradients without compression, (n, 7)."""
     weighs = np.zeros((len(size), len(Quantities._fields)))
     weighs[:, [PAYLOAD, TOUCHED, HELD, GRADIENT]] = size[:, None]
     weighs[:, PIECES] = pieces
     return weighs
 
 
-def _unchained(owner: IntArray, phase: IntArray, channel: IntArray, quantities: FloatArray, shards: IntArray) -> Uses:
+def _without_chains(
+    owner: IndexArray, phase: IndexArray, channel: IndexArray, quantities: FloatArray, shards: IndexArray
+) -> Uses:
     none, nothing = np.zeros(0, dtype=np.intp), np.zeros(0)
     return Uses(owner, phase, channel, quantities, shards, none, none, nothing, nothing, none, nothing)
 
 
 def _columns(rows: Sequence[tuple[float, ...]], types: Sequence[npt.DTypeLike]) -> list[Any]:
-    """The columns of a table with rows of `types`, or of none."""
+    """The columns of a table whose rows have `types`; the table may be empty."""
     columns = list(zip(*rows, strict=True)) or [()] * len(types)
     return [np.array(column, dtype=kind) for column, kind in zip(columns, types, strict=True)]

@@ -1,4 +1,4 @@
-"""One strategy's step taken apart: how long each link, node and server is busy, and for how long in all."""
+"""The breakdown of one strategy's step: busy seconds of each link, node and server, bottleneck, and traffic."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,35 +20,48 @@ from autosync.cost.closed_form.step_time import (
 )
 from autosync.cost.closed_form.tables import cost_tables
 from autosync.cost.coefficients import Coefficients
+from autosync.layout.apart import apart, table_of
 from autosync.layout.channels import Channel
-from autosync.layout.together import Layout
+from autosync.layout.fusion import Layout
+from autosync.numeric import FloatArray
 from autosync.spec import ClusterSpec, ModelSpec, Strategy
 
 
 @dataclass(frozen=True, eq=False)
 class Breakdown:
-    """Seconds of one step, pulling and pushing together, all float64.
-
-    `links` (links,) and `servers` (server devices,) are in the cluster's order; `nodes` (nodes,) is what each node's
-    cores have to do beside computing, which is `compute` (nodes,); `gpu_compute` is a GPU replica's, `paced` a paced
-    pass. `latency` is that of the longest chain of messages, `chain` the longest a bucket's payload takes stage by
-    stage.
-    """
+    """Seconds of one step, pulling and pushing together, all float64. Arrays are in the cluster's order."""
 
     step: float
+
     overhead: float
+
     latency: float
+    """Latency of the longest chain of messages."""
+
     chain: float
+    """The longest time of a bucket's payload, stage by stage."""
+
     gpu_compute: float
+    """Computation of a GPU replica."""
+
     paced: float
+    """Duration of paced passes."""
+
     links: npt.NDArray[np.float64]
+    """Busy seconds of each link, (links,)."""
+
     nodes: npt.NDArray[np.float64]
+    """Busy seconds of each node's cores without computation, (nodes,)."""
+
     servers: npt.NDArray[np.float64]
+    """Busy seconds of each server device, (server devices,)."""
+
     compute: npt.NDArray[np.float64]
+    """Computation on each node's cores, (nodes,)."""
 
 
 def breakdown(model: ModelSpec, cluster: ClusterSpec, strategy: Strategy, coefficients: Coefficients) -> Breakdown:
-    """Take one strategy's step apart. Raises `SpecError` when it does not fit the model and the cluster."""
+    """The breakdown of one strategy's step. Raises `SpecError` if it does not fit the model and the cluster."""
     _, _, loads = next(loads_by_replicas(model, cluster, [strategy]))
     terms: StepTerms = step_terms(loads, coefficients)
     total = loads.total(slice(None))
@@ -66,59 +79,62 @@ def breakdown(model: ModelSpec, cluster: ClusterSpec, strategy: Strategy, coeffi
     )
 
 
-FloatArray = npt.NDArray[np.float64]
-
-
 @dataclass(frozen=True)
 class Bottleneck:
-    """A link's direction, a node's cores or a server, busy for `seconds` of a step beside computing.
-
-    `kind` is link, node or server; `name` reads like `node0 > switch`, `node0` or `node0/cpu:0`. `shares` says which
-    share of its time each variable takes, bucketed or not; those that take none are left out. `servers` are the
-    server devices that load it.
-    """
+    """The busiest link direction, node or server of a step."""
 
     kind: str
+    """link, node or server."""
+
     name: str
+    """For example `node0 > switch`, `node0` or `node0/cpu:0`."""
+
     seconds: float
+    """Busy seconds of a step, without computation."""
+
     shares: Mapping[str, float]
+    """The share of these seconds for each variable, bucketed or not; variables without a share are left out."""
+
     servers: frozenset[str]
+    """The server devices that load the resource."""
 
 
 def bottleneck(model: ModelSpec, cluster: ClusterSpec, strategy: Strategy, coefficients: Coefficients) -> Bottleneck:
-    """The busiest of all links, nodes and servers under the closed form.
+    """The busiest link, node or server under the closed form.
 
-    Gradients count as they are: a compressor changes little about which variable weighs most. Raises `SpecError` when
-    the strategy does not fit the model and the cluster.
+    Gradients count without compression, because a compressor rarely changes which variable weighs most. Raises
+    `SpecError` if the strategy does not fit the model and the cluster.
     """
     kind, number, seconds = _busiest(breakdown(model, cluster, strategy, coefficients))
+    model, strategy = apart(model, strategy)
     tables = cost_tables(model, cluster, strategy.replicas)
     weights: dict[str, float] = {}
     servers: set[str] = set()
     known: dict[Channel, FloatArray] = {}
-    costed: dict[int, FloatArray] = {}
+    seconds_of_loads: dict[int, FloatArray] = {}
     resource = number + dict(zip(("link", "node", "server"), tables.columns.resources, strict=True))[kind].start
-    for shard in Layout.made(tables.slices, strategy.variables).shards:
+    for shard in Layout.from_decisions(tables.slices, strategy.variables).shards:
         channel = shard.channel
         if channel not in known:
-            projected = tables.projected(channel)
-            loads = id(projected.push)  # which channels that are alike have in common
-            if loads not in costed:
-                every = projected.pull + projected.push + projected.back
-                costed[loads] = resource_seconds(every, tables, coefficients)
-            known[channel] = costed[loads][:, projected.of_resource(resource, tables.alike)]
+            exchange = tables.exchange_loads(channel)
+            loads = id(exchange.push)  # channels of interchangeable servers share this array
+            if loads not in seconds_of_loads:
+                total = exchange.pull + exchange.push + exchange.back
+                seconds_of_loads[loads] = resource_seconds(total, tables, coefficients)
+            known[channel] = seconds_of_loads[loads][:, exchange.of_resource(resource, tables.alike)]
         weight = float(np.array(shard.slice.weighs) @ known[channel])
         if weight > 0:
-            weights[shard.variable.name] = weights.get(shard.variable.name, 0.0) + weight
+            name = table_of(shard.variable.name)
+            weights[name] = weights.get(name, 0.0) + weight
             servers |= {channel[1]} - {""}
-    total = sum(weights.values()) or 1.0
-    shares = {variable: weight / total for variable, weight in weights.items()}
+    weight_sum = sum(weights.values()) or 1.0
+    shares = {variable: weight / weight_sum for variable, weight in weights.items()}
     return Bottleneck(kind, _name(cluster, kind, number), seconds, shares, frozenset(servers))
 
 
 def _busiest(parts: Breakdown) -> tuple[str, int, float]:
     busy = {"link": parts.links, "node": parts.nodes, "server": parts.servers}
-    kind = max(busy, key=lambda each: float(busy[each].max()))
+    kind = max(busy, key=lambda kind: float(busy[kind].max()))
     return kind, int(busy[kind].argmax()), float(busy[kind].max())
 
 
@@ -131,20 +147,23 @@ def _name(cluster: ClusterSpec, kind: str, number: int) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Traffic:
-    """One step's traffic, all float64.
-
-    `bytes` and `messages` (links,) are aligned with `cluster.links`. `reduced_bytes`, the gradients each server reads
-    to add them, and `updated_bytes`, the values and slots it writes, are (servers,), with `cluster.server_devices`.
-    """
+    """The traffic of one step, all float64, in the order of `cluster.links` and `cluster.server_devices`."""
 
     bytes: npt.NDArray[np.float64]
+    """Bytes over each link, (links,)."""
+
     messages: npt.NDArray[np.float64]
+    """Messages over each link, (links,)."""
+
     reduced_bytes: npt.NDArray[np.float64]
+    """Bytes of gradients that each server reads to add them, (servers,)."""
+
     updated_bytes: npt.NDArray[np.float64]
+    """Bytes of values and slots that each server writes, (servers,)."""
 
 
 def traffic(model: ModelSpec, cluster: ClusterSpec, strategy: Strategy) -> Traffic:
-    """The traffic of one step. Raises `SpecError` when the strategy does not fit the model and the cluster."""
+    """The traffic of one step. Raises `SpecError` if the strategy does not fit the model and the cluster."""
     _, _, loads = next(loads_by_replicas(model, cluster, [strategy]))
     at = loads.tables.columns
     return Traffic(

@@ -1,7 +1,6 @@
-"""Exchanges between devices as what each link, node and server gets of them, in rows of matrices.
+"""Projects exchanges between devices to loads on links, nodes and servers, in rows of matrices.
 
-Every exchange has a row for each of a shard's `Quantities`; multiplied with a shard's quantities they give its share of
-the columns.
+Every exchange has one row for each of a shard's `Quantities`. The rows times the shard's quantities are its loads.
 """
 
 from __future__ import annotations
@@ -12,21 +11,19 @@ from itertools import accumulate
 from typing import final
 
 import numpy as np
-import numpy.typing as npt
 
-from autosync.cost.alike import Alike
-from autosync.cost.everyone import Pairs
-from autosync.layout.exchange import SCALE_BYTES, Exchange, Quantities, Stage, Transfer, Work
+from autosync.cost.gather_counts import Pairs
+from autosync.cost.node_classes import NodeClasses
+from autosync.layout.exchange import SCALE_BYTES, DeviceWork, Exchange, Quantities, Stage, Transfer
+from autosync.numeric import FloatArray
 from autosync.spec import ClusterSpec, Device, Link
 
 PAYLOAD, INDEX, TOUCHED, HELD, PIECES, SCALES, _ = range(len(Quantities._fields))
 
-FloatArray = npt.NDArray[np.float64]
-
 
 @dataclass(frozen=True)
 class Columns:
-    """The places of each kind of column in a projection's matrices; links, nodes and servers in the cluster's order."""
+    """The slices of each kind of column in a projection's matrices; links, nodes and servers in the cluster's order."""
 
     link_bytes: slice
     link_messages: slice
@@ -48,61 +45,69 @@ class Columns:
 
     @property
     def resources(self) -> tuple[slice, slice, slice]:
-        """The places of links, nodes and servers among resources, as in `Resources`."""
+        """The slices of links, nodes and servers among resources, as in `ResourceColumns`."""
         links = self.link_bytes.stop
         nodes = links + self.node_bytes.stop - self.node_bytes.start
         servers = nodes + self.server_reduced_bytes.stop - self.server_reduced_bytes.start
         return slice(0, links), slice(links, nodes), slice(nodes, servers)
 
     def of_resources(self, resources: Sequence[int]) -> list[int]:
-        """The columns of some links, nodes and servers, by their columns in `Resources`."""
+        """The columns of some links, nodes and servers, given their columns in `ResourceColumns`."""
         links, nodes = self.link_bytes.stop, self.node_bytes.stop - self.node_bytes.start
-        found = []
-        for each in resources:
-            if each < links:
-                found += [at.start + each for at in (self.link_bytes, self.link_messages)]
-            elif each < links + nodes:
+        columns = []
+        for resource in resources:
+            if resource < links:
+                columns += [at.start + resource for at in (self.link_bytes, self.link_messages)]
+            elif resource < links + nodes:
                 of_node = self.node_bytes, self.node_messages, self.node_work_bytes
-                found += [at.start + each - links for at in of_node]
+                columns += [at.start + resource - links for at in of_node]
             else:
                 of_server = self.server_reduced_bytes, self.server_updated_bytes
-                found += [at.start + each - links - nodes for at in of_server]
-        return found
+                columns += [at.start + resource - links - nodes for at in of_server]
+        return columns
 
 
 @dataclass(frozen=True, eq=False)
-class Projected:
-    """What one exchange loads: `pull`, `push` and `back` float64 (7, columns), a row for each of `Quantities`.
-
-    `back` is what a server sends back after its update.
-    `latency_seconds` is that of its longest chain of messages, `seconds_a_byte` how long a byte of payload takes to be
-    pushed where each stage waits for the one before. The loads of an exchange with a server on `node` are those of one
-    on the node `first`, which is like it: where these differ they have to change places.
-    """
+class ExchangeLoads:
+    """The loads of one exchange, float64 (7, columns), one row for each of `Quantities`."""
 
     pull: FloatArray
-    push: FloatArray
-    back: FloatArray
-    latency_seconds: float
-    seconds_a_byte: float
-    node: str = ""
-    first: str = ""
+    """Loads before the forward pass."""
 
-    def moved(self, way: str, alike: Alike, columns: Columns) -> FloatArray:
-        """The exchange's own `pull`, `push` or `back`, (7, columns)."""
+    push: FloatArray
+    """Loads of gradients."""
+
+    back: FloatArray
+    """Loads of values that a server sends back after its update."""
+
+    latency_seconds: float
+    """The latency of the longest chain of messages."""
+
+    seconds_a_byte: float
+    """Seconds to push a byte of payload if every stage waits for the previous one."""
+
+    node: str = ""
+    """The server's node."""
+
+    first: str = ""
+    """An interchangeable node. The loads are those of a server on `first`; if `node` differs, the columns of both nodes
+    have to be swapped."""
+
+    def on_own_node(self, way: str, alike: NodeClasses, columns: Columns) -> FloatArray:
+        """`pull`, `push` or `back` for the server on `node`, (7, columns)."""
         loads: FloatArray = getattr(self, way)
         if self.node == self.first:
             return loads
-        here, there = (columns.of_resources(alike.own[node]) for node in (self.node, self.first))
-        found: FloatArray = loads.copy()
-        found[:, here], found[:, there] = loads[:, there], loads[:, here]
-        return found
+        here, there = (columns.of_resources(alike.columns[node]) for node in (self.node, self.first))
+        swapped: FloatArray = loads.copy()
+        swapped[:, here], swapped[:, there] = loads[:, there], loads[:, here]
+        return swapped
 
-    def of_resource(self, resource: int, alike: Alike) -> int:
-        """The resource of the exchange whose loads these are that stands for one of this exchange."""
+    def of_resource(self, resource: int, alike: NodeClasses) -> int:
+        """The resource whose column in `pull`, `push` and `back` holds the loads of `resource`."""
         if self.node == self.first:
             return resource
-        here, there = alike.own[self.node], alike.own[self.first]
+        here, there = alike.columns[self.node], alike.columns[self.first]
         return dict(zip([*here, *there], [*there, *here], strict=True)).get(resource, resource)
 
 
@@ -120,7 +125,7 @@ class Projection:
         }
         self.columns = Columns.of_cluster(cluster)
 
-    def of(self, exchange: Exchange) -> Projected:
+    def of(self, exchange: Exchange) -> ExchangeLoads:
         pull, push, back = (np.zeros((len(Quantities._fields), self.columns.count)) for _ in range(3))
         for matrix, stages in ((back if exchange.sends_back else pull, exchange.pull), (push, exchange.push)):
             for stage in stages:
@@ -129,33 +134,33 @@ class Projection:
         for work in exchange.work:
             self._add_work(push, work, exchange.server)
         latency = sum(self._latency_seconds(stage) for stage in (*exchange.pull, *exchange.push))
-        return Projected(pull, push, back, latency, sum(map(self._seconds_a_byte, exchange.push)))
+        return ExchangeLoads(pull, push, back, latency, sum(map(self._seconds_a_byte, exchange.push)))
 
-    def of_gather(self, stages: Sequence[Pairs], like: Transfer, work: Sequence[Work]) -> Projected:
-        """What a gather loads of messages like `like` between these pairs, stage by stage, and of `work`."""
+    def of_gather(self, stages: Sequence[Pairs], like: Transfer, work: Sequence[DeviceWork]) -> ExchangeLoads:
+        """The loads of a gather with messages like `like` between these pairs, stage by stage, and of `work`."""
         pull, push, back = (np.zeros((len(Quantities._fields), self.columns.count)) for _ in range(3))
         at, (links, nodes, _) = self.columns, self.columns.resources
-        one = np.zeros((len(Quantities._fields), 2))
-        _add(one, 0, 1, like)
+        message = np.zeros((len(Quantities._fields), 2))
+        _add(message, 0, 1, like)
         slowest, rates = 0.0, np.array([link.bytes_per_second for link in self._cluster.links])
         for stage in stages:
             over_links, at_cores = stage.over_links[links], stage.at_cores[nodes]
-            push[:, at.link_bytes] += np.outer(one[:, 0], over_links)
-            push[:, at.link_messages] += np.outer(one[:, 1], over_links)
-            push[:, at.node_bytes] += np.outer(one[:, 0], at_cores)
-            push[:, at.node_messages] += np.outer(one[:, 1], at_cores)
+            push[:, at.link_bytes] += np.outer(message[:, 0], over_links)
+            push[:, at.link_messages] += np.outer(message[:, 1], over_links)
+            push[:, at.node_bytes] += np.outer(message[:, 0], at_cores)
+            push[:, at.node_messages] += np.outer(message[:, 1], at_cores)
             slowest += like.payload * float((over_links / rates).max())
-        for each in work:
-            self._add_work(push, each, None)
-        return Projected(pull, push, back, sum(each.latency_seconds for each in stages), slowest)
+        for of_device in work:
+            self._add_work(push, of_device, None)
+        return ExchangeLoads(pull, push, back, sum(stage.latency_seconds for stage in stages), slowest)
 
     def _latency_seconds(self, stage: Stage) -> float:
         """The stage's rounds times the longest route's latency."""
-        routes = (self._route(each) for each in stage.transfers)
+        routes = (self._route(transfer) for transfer in stage.transfers)
         return stage.rounds * max((sum(link.latency_seconds for link in route) for route in routes), default=0.0)
 
     def _seconds_a_byte(self, stage: Stage) -> float:
-        """Seconds a byte on the link that the stage's payload keeps busy longest."""
+        """Seconds a byte on the link that the stage's payload keeps busy for the longest time."""
         busy: dict[int, float] = {}
         for transfer in stage.transfers:
             for link in self._route(transfer):
@@ -172,13 +177,13 @@ class Projection:
             _add(matrix, at.link_bytes.start + number, at.link_messages.start + number, transfer)
         ends = self._device[transfer.source], self._device[transfer.target]
         if ends[0].kind == ends[1].kind == "gpu" and ends[0].node == ends[1].node:
-            return  # within one process: no message to write or read
+            return  # inside one process: no message is written or read
         for end in ends:
             number = self._node_number[end.node]
             _add(matrix, at.node_bytes.start + number, at.node_messages.start + number, transfer)
 
-    def _add_work(self, matrix: FloatArray, work: Work, server: str | None) -> None:
-        """Add work on a node's cores; a GPU adds and updates in memory so fast that it is left out."""
+    def _add_work(self, matrix: FloatArray, work: DeviceWork, server: str | None) -> None:
+        """Add work on a node's cores. A GPU's work is left out, because its memory is fast enough."""
         device: Device = self._device[work.device]
         if device.kind == "gpu":
             return

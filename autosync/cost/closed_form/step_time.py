@@ -1,63 +1,73 @@
 """The closed form of one step's seconds.
 
-Notation: F forward seconds, B = 2 F backward seconds; for a resource (a link's direction, a node's cores, a server) P
-its seconds of pulling rows before the forward pass, W(p) its seconds of pushing what becomes ready at fraction p of the
-backward pass or later, V(p) those of sending back the values that servers make of it.
+Notation: F forward seconds, B = 2 F backward seconds. For a resource (a link's direction, a node's cores, a server): P
+seconds of pulling rows before the forward pass; W(p) seconds of pushing the gradients that become ready at fraction p
+of the backward pass or later; V(p) seconds of sending back the values updated with these gradients.
 
     overlapped = max P + F + max(B, max over resources and p of (p B + W(p) + V(p)))
     serial     = sum over kinds of resource of (max P + max W(0) + max V(0)) + F + B
     step       = overhead + latency + overlap * overlapped + (1 - overlap) * serial
 
-Gradients come to a server by one direction of its link while values leave by the other; where nothing overlaps, all
-values wait for the last gradient. p B + W(p) + V(p) is when a resource that always has something to do ends, if it
-starts with what was ready at p. A node's cores also compute, for the replicas that run on them, so their W is at least
-added to those replicas' own B. A bucket whose messages wait for each other (up a tree and down again, say) keeps no
-link busy all the time: its chain C(p) counts like a resource's W(p), and serially a link's W(0) is at least the longest
+Gradients arrive at a server by one direction of its link while values leave by the other. Without overlap, all values
+wait for the last gradient. p B + W(p) + V(p) is the end of a resource that is always busy and starts with the gradients
+ready at p. A node's cores also compute the passes of the replicas on them, so their W is added to at least those
+replicas' B. A bucket whose messages wait for each other (for example, up and down a tree) does not keep a link busy all
+the time. Its chain C(p) counts like a resource's W(p), and in the serial sum a link's W(0) is at least the longest
 chain.
+
+If gradients also travel during the next forward pass, reads are assumed to mirror ready times: the values of gradients
+ready at p or later are read up to (1 - p) F, which is F + B - p (F + B) after these gradients are ready. Then
+
+    overlapped = max P + max(F + B, max over resources and p of (p (F + B) + W(p) + V(p)))
 """
 
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 
-from autosync.cost.closed_form.loads import Loads
+from autosync.cost.closed_form.loads import ColumnLoads
 from autosync.cost.closed_form.matrices import BACK, PUSH, WAYS
 from autosync.cost.closed_form.tables import PHASES, CostTables
 from autosync.cost.coefficients import Coefficients
-
-FloatArray = npt.NDArray[np.float64]
+from autosync.numeric import FloatArray
 
 
 @dataclass(frozen=True, eq=False)
 class StepTerms:
-    """What n steps consist of, in seconds, float64 (n,): `step_seconds` is made of them.
+    """The terms of n steps, in seconds, float64 (n,); `step_seconds` combines them.
 
-    Links, nodes' cores and servers are given for the one that takes longest, pull (of values sent back, too) and push
-    apart; `chain` is the longest of one bucket or compressed shard.
+    Terms of links, nodes' cores and servers are those of the busiest one. Pull includes values that are sent back.
     """
 
     compute: float
+    """Forward and backward pass of the slowest replica."""
+
     latency: FloatArray
     link_pull: FloatArray
     link_push: FloatArray
     node_pull: FloatArray
     node_push: FloatArray
     server_push: FloatArray
+
     chain: FloatArray
+    """The longest chain of a bucket or compressed shard."""
+
     overlapped: FloatArray
+    """The step without overhead and latency, with complete overlap."""
+
     serial: FloatArray
+    """The step without overhead and latency, without overlap."""
 
 
-def step_seconds(loads: Loads, coefficients: Coefficients) -> FloatArray:
+def step_seconds(loads: ColumnLoads, coefficients: Coefficients) -> FloatArray:
     """Seconds of one step, float64 (n,), positive."""
     terms = step_terms(loads, coefficients)
     mixed = coefficients.overlap * terms.overlapped + (1 - coefficients.overlap) * terms.serial
     return np.maximum(coefficients.step_overhead_seconds + terms.latency + mixed, 1e-9)
 
 
-def step_terms(loads: Loads, coefficients: Coefficients) -> StepTerms:
+def step_terms(loads: ColumnLoads, coefficients: Coefficients) -> StepTerms:
     tables = loads.tables
     node_forward = node_compute_seconds(tables, coefficients)
     delay = max(gpu_compute_seconds(tables, coefficients), tables.paced_seconds) / 3
@@ -74,8 +84,13 @@ def step_terms(loads: Loads, coefficients: Coefficients) -> StepTerms:
     last = np.maximum(np.maximum(end, computed), backward)
     before_link, before_node = pulled[:, links].max(axis=1), pulled[:, nodes].max(axis=1)
     overlapped = np.maximum(before_link, before_node) + forward + last
+    free = np.where(busiest > 0, busiest + 1.5 * ready, 0.0).max(
+        axis=0
+    )  # the whole pass is 1.5 times the backward pass
+    free = np.maximum(np.maximum(free, computed + forward), forward + backward) + np.maximum(before_link, before_node)
+    overlapped = np.where(loads.overlaps, free, overlapped)
     link_pull, node_pull = before_link + sent_back[:, links].max(axis=1), before_node + sent_back[:, nodes].max(axis=1)
-    link, node, server = (pushed[:, each].max(axis=1) for each in (links, nodes, servers))
+    link, node, server = (pushed[:, columns].max(axis=1) for columns in (links, nodes, servers))
     longest = loads.chain_seconds.max(axis=1)
     serial = link_pull + node_pull + forward + backward + np.maximum(link, longest) + np.maximum(node, server)
     return StepTerms(
@@ -84,7 +99,7 @@ def step_terms(loads: Loads, coefficients: Coefficients) -> StepTerms:
 
 
 def gpu_compute_seconds(tables: CostTables, coefficients: Coefficients) -> float:
-    """Seconds of both passes on a GPU; 0 where replicas are on none."""
+    """Seconds of both passes on a GPU; 0 if no replica is on a GPU."""
     return 3 * tables.gpu_flops * coefficients.gpu_seconds_per_flop + tables.gpu_seconds
 
 
@@ -100,7 +115,7 @@ def link_seconds(loads: FloatArray, tables: CostTables) -> FloatArray:
 
 
 def node_seconds(loads: FloatArray, tables: CostTables, coefficients: Coefficients) -> FloatArray:
-    """Seconds all of a node's cores need for messages, bytes and work; `loads` (..., columns) -> (..., nodes)."""
+    """Seconds that all cores of a node need for messages, bytes and work; `loads` (..., columns) -> (..., nodes)."""
     at = tables.columns
     core_seconds: FloatArray = (
         loads[..., at.node_messages] * coefficients.core_seconds_per_message
@@ -113,7 +128,7 @@ def node_seconds(loads: FloatArray, tables: CostTables, coefficients: Coefficien
 def server_seconds(loads: FloatArray, tables: CostTables, coefficients: Coefficients) -> FloatArray:
     """Seconds that each server adds and updates; `loads` (..., columns) -> (..., servers).
 
-    A server keeps one core busy at most: each sum and update is one op on one array.
+    A server keeps at most one core busy, because every sum and update is one op on one array.
     """
     at = tables.columns
     worked_bytes = loads[..., at.server_reduced_bytes] + loads[..., at.server_updated_bytes]

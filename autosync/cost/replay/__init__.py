@@ -1,20 +1,23 @@
-"""The replay: one step gone through event by event, over links, cores and servers that tasks queue for."""
+"""The replay: a discrete-event simulation of one step, in which tasks queue for links, cores and servers."""
 
 from autosync.cost.replay.alone import exchange_seconds
 from autosync.cost.replay.figures import StepFigures, VariableFigures
+from autosync.cost.replay.overlap import Span, StepOverlap
 from autosync.cost.replay.simulator import Replay
-from autosync.cost.replay.step import Step, step_of
-from autosync.cost.replay.trace import predicted_trace, side_by_side
+from autosync.cost.replay.step import ReplayedStep, step_of
+from autosync.cost.replay.trace import predict_trace, side_by_side
 from autosync.cost.replay.virtual import VirtualClock
 
 __all__ = [
     "Replay",
-    "Step",
+    "ReplayedStep",
+    "Span",
     "StepFigures",
+    "StepOverlap",
     "VariableFigures",
     "VirtualClock",
     "exchange_seconds",
-    "predicted_trace",
+    "predict_trace",
     "side_by_side",
     "step_of",
 ]

@@ -1,10 +1,9 @@
-"""Fitting a replay's coefficients to measured step times: few, physical, and never one of them for a strategy.
+"""Fits a replay's coefficients to measured step times: a few physical coefficients, none specific to a strategy.
 
-What is sought maximizes a posterior. Residuals are of the logarithms of step seconds, so that errors are relative; each
-has the replay's own error and that of its record's median, and records of one model, cluster and occasion share an
-error, too: a machine that was busy all the while must not bend the coefficients that rank strategies. Records far off
-count by Cauchy's loss, so that outliers weigh little. Coefficients are held near the prior by a ridge over their
-logarithms.
+The fit maximizes a posterior. Residuals are differences of log step seconds, so that errors are relative. Each residual
+has the replay's own error and the error of its record's median. Records of one model, cluster and occasion also share
+an error, so that a machine that was busy all the time does not distort the coefficients that rank strategies. Outliers
+weigh little, because of Cauchy's loss. A ridge over the logarithms of coefficients holds them near the prior.
 """
 
 from __future__ import annotations
@@ -17,30 +16,31 @@ import numpy as np
 import numpy.typing as npt
 
 from autosync.cost.coefficients import NOT_OF_CORES, SHARES, ReplayCoefficients
-from autosync.cost.replay.step import Step
-from autosync.stats.occasions import weighted_median
+from autosync.cost.replay.step import ReplayedStep
+from autosync.numeric import FloatArray
+from autosync.stats.drift import weighted_median
 
 PRIOR_LOG = 1.5
-"""How far a machine's speed may well be from the prior: a factor e^1.5 = 4.5."""
+"""The standard deviation of a machine's log speed around the prior: a factor e^1.5 = 4.5."""
 PRIOR_LOG_RATIO = 0.7
-"""How far one coefficient may well be from the prior once the machine's speed is accounted for: a factor 2."""
+"""The standard deviation of one coefficient's logarithm, apart from the machine's speed: a factor 2."""
 PRIOR_SHARE = 0.35
-"""How far a coefficient that is a share may well be from the prior."""
+"""The standard deviation of a coefficient that is a share."""
 PRIOR_LOG_OVERHEAD = 0.3
-"""How far the overhead of a link, which protocols make and machines little, may well be from the prior."""
+"""The standard deviation of a link's log overhead, which depends on protocols and little on machines."""
 LARGEST_LOG = 9.0
 SMALLEST_PRIOR = 1e-15
 PROBE = 0.1
-"""How far a coordinate is moved to see what follows. Where tasks overtake each other, a step jumps by little; over a
-tenth, its slope says where it goes."""
+"""The difference in a coordinate for measured slopes. Step seconds jump slightly where tasks overtake each other; over
+a tenth, the slope shows the trend."""
 
 
 @dataclass(frozen=True, eq=False)
-class Search:
-    """Points around a prior: the machine's logarithmic factor, each coefficient's beside it, and shares as they are.
+class CoefficientSearch:
+    """Points around a prior: the machine's log factor, then each coefficient's log factor; shares are not logarithms.
 
-    A slow machine's first record so moves all costs of its cores together and keeps their ratios. Coefficients of what
-    no step has stay as they are.
+    So the first record of a slow machine moves all costs of its cores together and keeps their ratios. Coefficients
+    that no step uses keep the prior.
     """
 
     prior: ReplayCoefficients
@@ -48,17 +48,17 @@ class Search:
     stiffness: FloatArray
 
     @classmethod
-    def around(cls, prior: ReplayCoefficients, steps: Sequence[Step]) -> Search:
+    def around(cls, prior: ReplayCoefficients, steps: Sequence[ReplayedStep]) -> CoefficientSearch:
         left_out = set()
         if not any(step.catalogue.has_gpus for step in steps):
             left_out.add("gpu_seconds_per_flop")
-        if not any(step.passes.model.profile and step.passes.computed for step in steps):
+        if not any(step.passes.model.profile and step.passes.computes for step in steps):
             left_out.add("profile_scale")
         if all(step.passes.model.profile for step in steps):
             left_out.add("core_seconds_per_flop")
         names = tuple(name for name in asdict(prior) if name not in left_out)
-        other = dict.fromkeys(SHARES, PRIOR_SHARE) | {"link_overhead": PRIOR_LOG_OVERHEAD}
-        spread = [PRIOR_LOG, *(other.get(name, PRIOR_LOG_RATIO) for name in names)]
+        special = dict.fromkeys(SHARES, PRIOR_SHARE) | {"link_overhead": PRIOR_LOG_OVERHEAD}
+        spread = [PRIOR_LOG, *(special.get(name, PRIOR_LOG_RATIO) for name in names)]
         return cls(prior, names, 1 / np.array(spread) ** 2)
 
     @cached_property
@@ -71,7 +71,7 @@ class Search:
 
     @cached_property
     def _share(self) -> npt.NDArray[np.bool_]:
-        """Whether each coordinate is a share; the machine's is none."""
+        """Whether each coordinate is a share; the machine's factor is not."""
         return np.concatenate([[False], self.is_share])
 
     @cached_property
@@ -81,75 +81,78 @@ class Search:
     def coefficients(self, point: FloatArray) -> ReplayCoefficients:
         on_machine = np.array([name not in NOT_OF_CORES for name in self.names])
         factors = np.exp(np.clip(point[1:] + on_machine * point[0], -LARGEST_LOG, LARGEST_LOG))
-        found = np.where(self.is_share, np.clip(point[1:], 0, 1), np.maximum(self.values, SMALLEST_PRIOR) * factors)
-        return replace(self.prior, **dict(zip(self.names, found.tolist(), strict=True)))
+        values = np.where(self.is_share, np.clip(point[1:], 0, 1), np.maximum(self.values, SMALLEST_PRIOR) * factors)
+        return replace(self.prior, **dict(zip(self.names, values.tolist(), strict=True)))
 
     def inside(self, point: FloatArray) -> FloatArray:
-        """The nearest point that is allowed: shares are between 0 and 1."""
+        """The nearest allowed point: shares are between 0 and 1."""
         least, most = np.where(self._share, 0.0, -LARGEST_LOG), np.where(self._share, 1.0, LARGEST_LOG)
         return np.asarray(np.clip(point, least, most))
 
     def probes(self, point: FloatArray) -> FloatArray:
-        """How far each coordinate of `point` is moved to see what follows: back where a share would be over 1."""
+        """The difference of each coordinate of `point` for measured slopes: negative if a share would exceed 1."""
         return np.where(self._share & (point + PROBE > 1), -PROBE, PROBE)
 
     def distance(self, point: FloatArray) -> float:
         return float(0.5 * (self.stiffness * (point - self.start) ** 2).sum())
 
 
-FloatArray = npt.NDArray[np.float64]
-
 ERROR = 0.08
-"""Relative error expected of a replay; `OUTLIER` times that is far off."""
+"""Expected relative error of a replay; from `OUTLIER` times that on, a record counts as an outlier."""
 FAMILY_ERROR = 0.1
-"""Relative error expected of all replays of one model on one cluster on one occasion together."""
+"""Expected relative error that all replays of one model on one cluster on one occasion share."""
 OUTLIER = 3.0
 ROUNDS = 24
 CARRIED = 3
-"""The most rounds that go by the same measured slopes."""
+"""The maximum number of rounds with the same measured slopes."""
 MOST_DAMPING = 1e4
 LEVELINGS = 2
 LEAST_SHARE = 0.2
-"""The least share of a step that the machine's speed must decide on to be leveled."""
+"""The minimum share of a step that must depend on the machine's speed for the speed to be leveled."""
 ENOUGH = 1e-3
-"""The least gain in likelihood for each record that is worth going on for."""
+"""The minimum gain in log likelihood per record for which the fit continues."""
 
 
 @dataclass(frozen=True, eq=False)
 class Family:
-    """Steps of one model on one cluster, timed on one occasion, the logarithms of their measured seconds, the errors of
-    these, and how much each counts, (n,)."""
+    """n steps of one model on one cluster, timed on one occasion."""
 
-    steps: Sequence[Step]
+    steps: Sequence[ReplayedStep]
+
     log_seconds: FloatArray
+    """The logarithms of the measured step seconds, (n,)."""
+
     errors: FloatArray
+    """The standard errors of `log_seconds`, (n,)."""
+
     weights: FloatArray
+    """The weights of the records, (n,)."""
 
 
-def calibrated(families: Sequence[Family], prior: ReplayCoefficients) -> ReplayCoefficients:
-    """The coefficients under which replays agree best with what was measured; `prior` when nothing was."""
-    families = [each for each in families if len(each.steps)]
+def calibrate(families: Sequence[Family], prior: ReplayCoefficients) -> ReplayCoefficients:
+    """Fit the coefficients under which replays agree best with the measurements; return `prior` if there are none."""
+    families = [family for family in families if len(family.steps)]
     if not families:
         return prior
-    search = Search.around(prior, [step for each in families for step in each.steps])
+    search = CoefficientSearch.around(prior, [step for family in families for step in family.steps])
 
     def misfits(point: FloatArray) -> FloatArray:
         candidate = search.coefficients(point)
-        return np.concatenate([_misfits(each, candidate) for each in families])
+        return np.concatenate([_misfits(family, candidate) for family in families])
 
-    return search.coefficients(_leveled(search, families, _descended(search, misfits)))
+    return search.coefficients(_level_speed(search, families, _descend(search, misfits)))
 
 
-def _leveled(search: Search, families: Sequence[Family], point: FloatArray) -> FloatArray:
-    """`point` with the machine's speed, the first coordinate, such that half of the records take longer than predicted.
+def _level_speed(search: CoefficientSearch, families: Sequence[Family], point: FloatArray) -> FloatArray:
+    """Move the machine's speed, the first coordinate, until half of the records take longer than predicted.
 
-    The speed is left as it is where it decides little: where the network is the limit.
+    The speed is left unchanged if it matters little, because the network is the limit.
     """
-    weights = np.concatenate([each.weights for each in families])
+    weights = np.concatenate([family.weights for family in families])
 
     def level(at: FloatArray) -> float:
-        found = [_log_seconds(each, search.coefficients(at)) - each.log_seconds for each in families]
-        return weighted_median(np.concatenate(found), weights)
+        errors = [_log_seconds(family, search.coefficients(at)) - family.log_seconds for family in families]
+        return weighted_median(np.concatenate(errors), weights)
 
     speed = np.eye(len(point))[0]
     count = float(weights.sum())
@@ -169,7 +172,8 @@ def _log_seconds(family: Family, coefficients: ReplayCoefficients) -> FloatArray
 def _misfits(family: Family, coefficients: ReplayCoefficients) -> FloatArray:
     """Errors of the family's predictions in standard deviations, (n,).
 
-    Their level, which may be an error all share, is made as small as leaves the sum of squares its likelihood.
+    The level of the errors may be an error that all records share. It is shrunk such that the sum of squares still
+    gives the likelihood.
     """
     spread = np.hypot(ERROR, family.errors) / np.sqrt(family.weights)
     misfits = (_log_seconds(family, coefficients) - family.log_seconds) / spread
@@ -178,25 +182,25 @@ def _misfits(family: Family, coefficients: ReplayCoefficients) -> FloatArray:
     return np.asarray(misfits - level + level / np.sqrt(1 + shared))
 
 
-def _descended(search: Search, misfits: Callable[[FloatArray], FloatArray]) -> FloatArray:
-    """The point that Levenberg-Marquardt steps lead to, each record weighing less the farther off it is.
+def _descend(search: CoefficientSearch, misfits: Callable[[FloatArray], FloatArray]) -> FloatArray:
+    """Minimize by Levenberg-Marquardt steps, with smaller weights for larger errors; return the final point.
 
-    Slopes are measured every few rounds and carried on in between by Broyden's update: replays take their time. Where
-    carried ones gain nothing more they are measured anew, and only where those gain nothing it is over.
+    Slopes are measured every few rounds and updated in between by Broyden's formula, because replays are slow. If
+    updated slopes yield no further gain, they are measured again. The search ends when measured slopes yield no gain.
     """
     point = search.start
-    found = misfits(point)
+    current = misfits(point)
     damping, stale = 1e-2, 0
-    slopes = _slopes(search, misfits, point, found)
+    slopes = _slopes(search, misfits, point, current)
     for _ in range(ROUNDS):
         if stale >= CARRIED:
-            slopes, damping, stale = _slopes(search, misfits, point, found), min(damping, 1e-2), 0
-        step, errors, damping = _better(search, misfits, (point, found, slopes), damping)
-        before = _loss(found) + search.distance(point)
+            slopes, damping, stale = _slopes(search, misfits, point, current), min(damping, 1e-2), 0
+        step, errors, damping = _better(search, misfits, (point, current, slopes), damping)
+        before = _loss(current) + search.distance(point)
         if step.any():
-            slopes = slopes + np.outer(errors - found - slopes @ step, step) / (step @ step)
-            point, found = point + step, errors
-        if before - _loss(found) - search.distance(point) >= ENOUGH * len(found):
+            slopes = slopes + np.outer(errors - current - slopes @ step, step) / (step @ step)
+            point, current = point + step, errors
+        if before - _loss(current) - search.distance(point) >= ENOUGH * len(current):
             stale += 1
         elif stale:
             stale = CARRIED
@@ -206,31 +210,32 @@ def _descended(search: Search, misfits: Callable[[FloatArray], FloatArray]) -> F
 
 
 def _slopes(
-    search: Search, misfits: Callable[[FloatArray], FloatArray], point: FloatArray, found: FloatArray
+    search: CoefficientSearch, misfits: Callable[[FloatArray], FloatArray], point: FloatArray, current: FloatArray
 ) -> FloatArray:
-    """How each misfit changes along each coordinate, (n, coordinates)."""
+    """The slope of each misfit along each coordinate, (n, coordinates)."""
     probes = search.probes(point)
-    return np.stack([misfits(point + probe) - found for probe in np.diag(probes)], axis=1) / probes
+    return np.stack([misfits(point + probe) - current for probe in np.diag(probes)], axis=1) / probes
 
 
 def _better(
-    search: Search,
+    search: CoefficientSearch,
     misfits: Callable[[FloatArray], FloatArray],
     at: tuple[FloatArray, FloatArray, FloatArray],
     damping: float,
 ) -> tuple[FloatArray, FloatArray, float]:
-    """A step downhill from a point with its misfits and slopes, the misfits there, and how damped it was; or none."""
-    point, found, slopes = at
-    weights = 1 / (1 + (found / OUTLIER) ** 2)
+    """A step downhill from `at` (point, misfits, slopes): the step, the misfits after it, and the next damping. The
+    step is zero if no damping improves the loss."""
+    point, current, slopes = at
+    weights = 1 / (1 + (current / OUTLIER) ** 2)
     curvature = slopes.T @ (weights[:, None] * slopes) + np.diag(search.stiffness)
-    downhill = -(slopes.T @ (weights * found) + search.stiffness * (point - search.start))
+    downhill = -(slopes.T @ (weights * current) + search.stiffness * (point - search.start))
     while damping < MOST_DAMPING:
         tried = search.inside(point + np.linalg.solve(curvature + damping * np.diag(np.diag(curvature)), downhill))
         errors = misfits(tried)
-        if _loss(errors) + search.distance(tried) < _loss(found) + search.distance(point):
+        if _loss(errors) + search.distance(tried) < _loss(current) + search.distance(point):
             return tried - point, errors, damping / 6
         damping *= 6
-    return np.zeros_like(point), found, 1e-2
+    return np.zeros_like(point), current, 1e-2
 
 
 def _loss(misfits: FloatArray) -> float:

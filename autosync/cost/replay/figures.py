@@ -1,62 +1,74 @@
-"""What a replayed step says about a strategy and each of its variables, beside its seconds."""
+"""Figures of a replayed step: for the strategy, and for each of its variables."""
 
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from autosync.cost.coefficients import ReplayCoefficients
-from autosync.cost.replay.queues import Timeline, replayed
-from autosync.cost.replay.step import Step
-
-FloatArray = npt.NDArray[np.float64]
+from autosync.cost.replay.queues import Timeline, replay_tasks
+from autosync.cost.replay.step import ReplayedStep
+from autosync.numeric import BoolArray, FloatArray
 
 
 @dataclass(frozen=True, eq=False)
 class VariableFigures:
-    """Seconds from the step's beginning, float64 (variables,), in the model's order.
-
-    `ready`: the gradient is there; `first_sent`: the first of it is under way (of a bucket's variables: of the bucket);
-    `arrived`: all of it has arrived and all values are updated, everywhere; `slack`: how much later that could be
-    without a longer step.
-    """
+    """Seconds from the start of the step, float64 (variables,), in the model's order."""
 
     ready: FloatArray
+    """When the gradient is ready."""
+
     first_sent: FloatArray
+    """When the first part of the gradient is sent; for a variable in a bucket, the first part of the bucket."""
+
     arrived: FloatArray
+    """When the complete gradient has arrived and all values are updated, on all devices."""
+
     slack: FloatArray
+    """The seconds by which `arrived` could be later without a longer step."""
 
 
 @dataclass(frozen=True, eq=False)
 class StepFigures:
-    """One step, in seconds. While it communicates, messages, sums or updates are under way; exposed is what of that is
-    beside the passes.
-
-    `utilization` float64 (resources,) is the share of the step in which each resource is busy, and `resources` says
-    what they are: each link's direction, each node's cores, each server, the cores of machines that nodes share.
-    `busiest_link` and `busiest_server` are the largest shares of each kind.
-    """
+    """The figures of one step."""
 
     step_seconds: float
+
     compute_seconds: float
+    """Seconds from the start of the first pass to the end of the last, including waits for values between them."""
+
     communication_seconds: float
+    """Seconds in which messages, sums or updates are under way."""
+
     exposed_seconds: float
+    """The communication seconds outside the passes."""
+
     busiest_link: float
+    """The largest utilization of a link."""
+
     busiest_server: float
+    """The largest utilization of a server."""
+
     resources: tuple[str, ...]
+    """The names of the resources: the directions of links, nodes' cores, servers, cores of machines that nodes share.
+    """
+
     utilization: FloatArray
+    """The share of the step in which each resource is busy, float64 (resources,)."""
+
     variables: VariableFigures
 
 
-def step_figures(step: Step, coefficients: ReplayCoefficients) -> StepFigures:
+def step_figures(step: ReplayedStep, coefficients: ReplayCoefficients) -> StepFigures:
     """The figures of one replay."""
     tasks, first = step.tasks(coefficients), step.graph.passes
-    timeline = replayed(step.folded(tasks))
-    overhead = coefficients.step_overhead_seconds
+    timeline = replay_tasks(step.fold(tasks))
+    overhead = step.overhead_seconds(coefficients)
     seconds = overhead + float(timeline.end.max())
     utilization = tasks.total()[step.catalogue.places.of_column] / max(seconds, 1e-12)
-    passes = (float(timeline.begin[0]), float(timeline.end[first - 1]))
-    communication, exposed = _under_way(timeline.begin[first:], timeline.end[first:], passes)
+    passes = (float(timeline.begin[:first].min()), float(timeline.end[:first].max()))
+    # A forward pass that waits for values hides nothing meanwhile.
+    computing = (timeline.begin[:first], timeline.end[:first]) if step.graph.overlaps else np.array(passes)[:, None]
+    communication, exposed = _under_way(timeline.begin[first:], timeline.end[first:], *computing)
     resources = step.resources
     return StepFigures(
         step_seconds=seconds,
@@ -71,26 +83,34 @@ def step_figures(step: Step, coefficients: ReplayCoefficients) -> StepFigures:
     )
 
 
-def _under_way(begin: FloatArray, end: FloatArray, passes: tuple[float, float]) -> tuple[float, float]:
-    """Seconds in which any of the tasks is under way, and how many of these are outside of the passes."""
+def _under_way(begin: FloatArray, end: FloatArray, pass_begin: FloatArray, pass_end: FloatArray) -> tuple[float, float]:
+    """Seconds in which any of the tasks is under way, and the part of these seconds outside the passes."""
     if not len(begin):
         return 0.0, 0.0
-    points = np.unique(np.concatenate([begin, end, passes]))
+    points = np.unique(np.concatenate([begin, end, pass_begin, pass_end]))
     middles, lengths = (points[1:] + points[:-1]) / 2, np.diff(points)
-    # So many have begun by then, less those that have ended.
-    running = np.searchsorted(np.sort(begin), middles) - np.searchsorted(np.sort(end), middles)
-    covered = running > 0
-    outside = (middles < passes[0]) | (middles > passes[1])
+    covered = are_under_way(begin, end, middles)
+    outside = ~are_under_way(pass_begin, pass_end, middles)
     return float(lengths[covered].sum()), float(lengths[covered & outside].sum())
 
 
-def _of_variables(step: Step, coefficients: ReplayCoefficients, timeline: Timeline) -> VariableFigures:
+def are_under_way(begin: FloatArray, end: FloatArray, moments: FloatArray) -> BoolArray:
+    """Whether any task is under way at each of `moments`, given the tasks' begins and ends; bool (moments,)."""
+    # The tasks that have begun by then, minus the tasks that have ended.
+    running: BoolArray = np.searchsorted(np.sort(begin), moments) > np.searchsorted(np.sort(end), moments)
+    return running
+
+
+def _of_variables(step: ReplayedStep, coefficients: ReplayCoefficients, timeline: Timeline) -> VariableFigures:
     graph, model = step.graph, step.passes.model
-    overhead, last = coefficients.step_overhead_seconds, float(timeline.end.max())
+    overhead, last = step.overhead_seconds(coefficients), float(timeline.end.max())
     number = {variable.name: place for place, variable in enumerate(model.variables)}
     fractions = step.passes.ready
-    moments = [fractions[each.name] for each in model.variables]
-    ready = np.interp(moments, step.progress(coefficients), timeline.end[: graph.passes])
+    moments = [fractions[variable.name] for variable in model.variables]
+    forwards = len(graph.reads)
+    begin = 0.0 if graph.overlaps else timeline.end[forwards - 1]  # of the backward pass
+    progress = np.concatenate([[0.0], step.progress(coefficients)[forwards:]])
+    ready = np.interp(moments, progress, np.concatenate([[begin], timeline.end[forwards : graph.passes]]))
     first_sent, arrived = np.full(len(number), np.inf), np.zeros(len(number))
     for shipment, tasks in zip(graph.shipments, graph.of_shipment, strict=True):
         if not tasks:

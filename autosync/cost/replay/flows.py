@@ -1,6 +1,7 @@
-"""Max-min fair sharing: flows that begin together, each over a few links, and when the last of them has arrived.
+"""Max-min fair sharing of links among flows that begin together, and the arrival time of the last flow.
 
-In NumPy, for many flows over and over; trials share out a probe's few by name (`fair_rates` in `trials.probe.flows`).
+NumPy code for many flows and many calls; a trial's probe has few flows and uses names (`fair_rates` in
+`trials.probe.flows`).
 """
 
 from collections.abc import Sequence
@@ -8,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-FloatArray = npt.NDArray[np.float64]
+from autosync.numeric import FloatArray
 
 NEARLY_ONE = 1 - 1e-9
 
@@ -16,8 +17,8 @@ NEARLY_ONE = 1 - 1e-9
 def max_min_rates(crosses: npt.NDArray[np.bool_], capacity: FloatArray, counts: FloatArray) -> FloatArray:
     """Max-min fair rates of flows (f,), by progressive filling (Bertsekas and Gallager, section 6.5.2).
 
-    `crosses` (f, links) says which links each flow takes, at least one; `capacity` (links,) is in bytes a second;
-    flow i stands for `counts[i]` flows alike, of which each has the rate.
+    `crosses` (f, links) marks the links of each flow, at least one; `capacity` (links,) is in bytes a second; flow i
+    stands for `counts[i]` equal flows, and its rate is the rate of one of them.
     """
     rates, left = np.zeros(len(crosses)), capacity.astype(np.float64)
     growing = np.ones(len(crosses), dtype=np.bool_)
@@ -35,7 +36,7 @@ def max_min_rates(crosses: npt.NDArray[np.bool_], capacity: FloatArray, counts: 
 
 
 def last_arrival(routes: Sequence[Sequence[int]], sizes: FloatArray, counts: FloatArray, capacity: FloatArray) -> float:
-    """Seconds until all of the flows have arrived that begin together; `sizes` (f,) in bytes, `routes[i]` link numbers.
+    """Seconds until all flows, which begin together, have arrived; `sizes` (f,) in bytes, `routes[i]` link numbers.
 
     Rates are max-min fair at every moment, and change when a flow ends.
     """
@@ -47,12 +48,12 @@ def last_arrival(routes: Sequence[Sequence[int]], sizes: FloatArray, counts: Flo
     crosses = np.zeros((len(live), len(used)), dtype=np.bool_)
     for row, flow in enumerate(live):
         crosses[row, [number[link] for link in routes[flow]]] = True
-    left, many, now = np.asarray(sizes)[live].astype(np.float64), np.asarray(counts)[live], 0.0
+    left, alike, now = np.asarray(sizes)[live].astype(np.float64), np.asarray(counts)[live], 0.0
     while len(left):
-        rates = max_min_rates(crosses, capacity[used], many)
+        rates = max_min_rates(crosses, capacity[used], alike)
         needed = left / rates
         step = needed.min()
         now += step
         going = needed > step / NEARLY_ONE
-        left, crosses, many = (left - rates * step)[going], crosses[going], many[going]
+        left, crosses, alike = (left - rates * step)[going], crosses[going], alike[going]
     return float(now)

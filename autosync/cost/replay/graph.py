@@ -1,151 +1,140 @@
-"""A step as a graph of tasks: the passes, and every shipment's parts, each waiting for those before it."""
+"""A step as a graph of tasks: the passes, and the parts of every shipment; tasks wait for their predecessors.
+
+If steps overlap with the next forward pass, the graph is a period of steady training, from the beginning of a backward
+pass to the beginning of the next one. The forward pass between them waits for each value when it reads it, so all
+values have arrived at its end, and a period does not depend on the one before it. Replicas are assumed to begin a
+backward pass together.
+"""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 
+from autosync.cost.replay.builder import GraphBuilder
 from autosync.cost.replay.recipes import Catalogue
 from autosync.cost.replay.shipments import Shipment
-from autosync.layout.all_reduce.ring import ring_pieces
 from autosync.layout.exchange import Quantities
+from autosync.numeric import FloatArray, IndexArray
 
 MOST_SEGMENTS = 48
-"""The backward pass is taken apart into no more segments than this."""
+"""The maximum number of segments of the backward pass, and of the forward pass."""
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.intp]
+BY_ROWS = ("gathered_rows", "sparse_server")
+"""Channels of touched rows, which are sent before all other gradients."""
 
-PAYLOAD, TOUCHED, PIECES = (Quantities._fields.index(each) for each in ("payload_bytes", "touched_bytes", "pieces"))
+PAYLOAD, TOUCHED, PIECES = (Quantities._fields.index(name) for name in ("payload_bytes", "touched_bytes", "pieces"))
 
 
 @dataclass(frozen=True, eq=False)
 class StepGraph:
-    """Tasks of one step: 0 is the forward pass, then come segments of the backward pass, then parts of shipments.
+    """Tasks of one step: first the forward pass, then segments of the backward pass, then parts of shipments. The
+    forward pass is one task; if it waits for values, it follows the backward pass, in segments; the first of them
+    is the step's overhead.
 
-    Where replicas' passes are `apart`, each has such passes, one replica's after the other's. Segment i ends at the
-    fraction `boundaries[i]` of the backward pass, the last at 1. `successors[t]` wait for task t among others,
-    `waits_for[t]` counts whom t waits for. All else is of the tasks after the passes, in their order: task t is part
-    `part_of` of the catalogue with `quantities` (tasks, quantities), of which `chained` are those that follow one
-    another; `shards` are counted where a shipment sets out; `stages` ("pull", "push", "work", "send") and `shipment_of`
-    say what a task is and whose. `of_shipment[i]` are the tasks after shipment i's gradients, in turn.
+    If replicas' passes are `apart`, every replica has its own passes, one replica after another. Except for
+    `boundaries`, `successors`, `waits_for` and `of_shipment`, arrays describe only the tasks after the passes.
     """
 
     shipments: tuple[Shipment, ...]
+
     boundaries: FloatArray
-    part_of: IntArray
+    """The fractions of the backward pass at which segments end; the last is 1."""
+
+    part_of: IndexArray
+    """The number of each task's part in the catalogue."""
+
     quantities: FloatArray
+    """The quantities of each task, (tasks, quantities)."""
+
     chained: FloatArray
+    """The quantities whose messages follow one another, (tasks, quantities)."""
+
     shards: FloatArray
+    """The number of shards that a task sends off; counted at the first task of a shipment."""
+
     successors: tuple[tuple[int, ...], ...]
+    """The tasks that wait for each task."""
+
     waits_for: tuple[int, ...]
+    """The number of tasks that each task waits for."""
+
     of_shipment: tuple[tuple[int, ...], ...]
+    """The tasks that follow each shipment's gradients, in order, up to their sums or their new values."""
+
     stages: tuple[str, ...]
+    """The stage of each task: "pull", "push", "work" or "send"."""
+
     shipment_of: tuple[int, ...]
+    """The number of each task's shipment."""
+
     apart: int = 1
+    """The number of replicas with separate passes; 1 if all replicas share the passes."""
+
+    reads: tuple[float, ...] = (0.0,)
+    """The fractions of the forward pass at which its segments begin; several if the pass waits for values."""
+
+    urgency: tuple[int, ...] = ()
+    """The urgency of each task if the forward pass waits for values, as in `Tasks`."""
+
+    @property
+    def overlaps(self) -> bool:
+        """Whether the step overlaps with the next forward pass."""
+        return len(self.reads) > 1
 
     @property
     def passes(self) -> int:
-        """How many tasks compute: the forward pass, and the backward pass's segments, of all replicas or of each."""
-        return self.apart * (1 + len(self.boundaries))
+        """The number of tasks that compute: segments of the forward and of the backward pass, once or per replica."""
+        return self.apart * (len(self.reads) + len(self.boundaries))
 
+    def kind(self, task: int) -> str:
+        """ "forward" or "backward" for a pass, and the stage of any other task."""
+        if task < self.passes:
+            return "forward" if task % (self.passes // self.apart) < len(self.reads) else "backward"
+        return self.stages[task - self.passes]
 
-@dataclass
-class _Builder:
-    catalogue: Catalogue
-    successors: list[list[int]]
-    waits_for: list[int]
-    forward: Sequence[int]
-    """The tasks that are forward passes."""
-    part_of: list[int] = field(default_factory=list)
-    quantities: list[Quantities] = field(default_factory=list)
-    pieces: list[int] = field(default_factory=list)
-    shards: list[float] = field(default_factory=list)
-    stages: list[str] = field(default_factory=list)
-    shipment_of: list[int] = field(default_factory=list)
-    shipment: int = 0
-
-    def pull(self, shipment: Shipment) -> None:
-        """Add the tasks of a pull, which forward passes wait for."""
-        for channel, quantities in shipment.uses:
-            recipe = self.catalogue.recipe(channel)
-            made = self._chain([("pull", part) for part in (*recipe.pull, *recipe.send)], quantities, ())
-            for task in self.forward if made else ():
-                self.successors[made[-1]].append(task)
-                self.waits_for[task] += 1
-
-    def synchronize(self, shipment: Shipment, ready: Sequence[int]) -> list[int]:
-        """Add all tasks that follow the tasks `ready`, with which the shipment's gradients are; these tasks.
-
-        Of several, one a replica, what each replica sends first follows its own alone.
-        """
-        tasks: list[int] = []
-        after = ready
-        for channel, quantities in shipment.uses:
-            recipe = self.catalogue.recipe(channel)
-            push = recipe.push
-            if after is ready and len(ready) > 1 and (own := self.catalogue.first_of_each(channel)):
-                sent = [self._chain([("push", part)], quantities, [ready[number]])[0] for number, part in own.items()]
-                after = [*sent, *(task for number, task in enumerate(ready) if number not in own)]
-                tasks += sent
-                push = push[1:]
-            parts = [("push", part) for part in push] + [("work", part) for part in recipe.work]
-            if not shipment.pulls:
-                parts += [("send", part) for part in recipe.send]
-            made = self._chain(parts, quantities, after)
-            tasks += made
-            after = made[-1:] or after
-        if tasks:
-            self.shards[-len(tasks)] = shipment.shards
-        return tasks
-
-    def _chain(self, parts: Sequence[tuple[str, int]], quantities: Quantities, after: Sequence[int]) -> list[int]:
-        """Add parts of the current shipment, which follow one another and all tasks `after`; their tasks."""
-        made = []
-        for stage, part in parts:
-            task = len(self.successors)
-            self.successors.append([])
-            self.waits_for.append(len(after))
-            for each in after:
-                self.successors[each].append(task)
-            self.part_of.append(part)
-            self.quantities.append(quantities)
-            self.pieces.append(self._pieces(part, quantities))
-            self.shards.append(0.0)
-            self.stages.append(stage)
-            self.shipment_of.append(self.shipment)
-            made.append(task)
-            after = (task,)
-        return made
-
-    def _pieces(self, part: int, quantities: Quantities) -> int:
-        """How many pieces the engine makes of each of a ring's chunks; 1 of all else."""
-        members = self.catalogue.parts[part].ring_members
-        return 1 if members < 3 else ring_pieces(quantities.touched_bytes / members)
+    def variables(self, task: int) -> tuple[str, ...]:
+        """The variables of a task's shipment; empty for passes."""
+        return () if task < self.passes else self.shipments[self.shipment_of[task - self.passes]].variables
 
 
 def step_graph(
-    catalogue: Catalogue, shipments: Sequence[Shipment], ready: Mapping[str, float], apart: bool = False
+    catalogue: Catalogue,
+    shipments: Sequence[Shipment],
+    ready: Mapping[str, float],
+    apart: bool = False,
+    read: Mapping[str, float] | None = None,
 ) -> StepGraph:
-    """The step whose gradients become ready at these fractions of the backward pass; with passes of each replica's own
-    if they are `apart`.
+    """The graph of a step whose gradients become ready at the fractions `ready` of the backward pass. With `apart`,
+    every replica has its own passes. With `read`, the step overlaps with the next forward pass, which reads values at
+    these fractions.
 
-    Raises `KeyError` for a server that the cluster lacks.
+    Raises `KeyError` if the cluster lacks a server.
     """
-    fractions = [max(ready[name] for name in each.variables) for each in shipments]
+    fractions = [max(ready[name] for name in of_shipment.variables) for of_shipment in shipments]
     boundaries = _boundaries(fractions)
     segment = np.searchsorted(boundaries, np.array(fractions) - 1e-12)
-    passes, chains = 1 + len(boundaries), len(catalogue.replicas) if apart else 1
-    begins = [passes * each for each in range(chains)]
-    successors = [[] if each % passes == 0 else [each] for each in range(1, chains * passes + 1)]
-    builder = _Builder(catalogue, successors, ([0] + [1] * (passes - 1)) * chains, begins)
-    for builder.shipment, each in enumerate(shipments):
-        if each.pulls:
-            builder.pull(each)
+    late = [] if read is None else [min(read[name] for name in shipment.variables) for shipment in shipments]
+    reads = (0.0,) if read is None else (0.0, *_beginnings(late))
+    forwards, chains = len(reads), len(catalogue.replicas) if apart else 1
+    passes = forwards + len(boundaries)
+    begins = [passes * chain for chain in range(chains)]
+    builder = GraphBuilder(catalogue, *_passes(begins, forwards, passes, read is not None), begins)
+    for builder.shipment, shipment in enumerate(shipments):
+        if shipment.pulls and read is None:
+            builder.pull(shipment)
     of_shipment = []
-    for builder.shipment, (each, at) in enumerate(zip(shipments, segment, strict=True)):
-        of_shipment.append(tuple(builder.synchronize(each, [begin + 1 + int(at) for begin in begins])))
+    urgencies = _urgencies(shipments, late)
+    for builder.shipment, (shipment, at) in enumerate(zip(shipments, segment, strict=True)):
+        builder.urgency = urgencies[builder.shipment]
+        tasks = builder.synchronize(shipment, [begin + forwards + int(at) for begin in begins])
+        if read is not None:
+            if shipment.pulls:
+                tasks += builder.pull_after(shipment, tasks[-1:])
+            first = int(np.searchsorted(reads[1:], late[builder.shipment] + 1e-12, side="right"))
+            builder.read([tasks], first)
+        of_shipment.append(tuple(tasks))
     whole: FloatArray = np.array(builder.quantities, dtype=np.float64).reshape(-1, len(Quantities._fields))
     pieces = np.array(builder.pieces, dtype=np.float64)
     chained = whole.copy()
@@ -164,12 +153,54 @@ def step_graph(
         tuple(builder.stages),
         tuple(builder.shipment_of),
         chains,
+        reads,
+        tuple(builder.urgencies) if read is not None else (),
     )
 
 
+def _passes(begins: Sequence[int], forwards: int, passes: int, overlaps: bool) -> tuple[list[list[int]], list[int]]:
+    """The successors of each task of the passes, and the number of tasks that the task waits for.
+
+    `forwards` of the `passes` tasks from each of `begins` on are the forward pass, which comes first, or last if steps
+    overlap.
+    """
+    successors: list[list[int]] = []
+    waits_for: list[int] = []
+    for begin in begins:
+        order = [(number + (forwards if overlaps else 0)) % passes for number in range(passes)]
+        after = dict(pairwise(order))
+        successors += [[begin + after[number]] if number in after else [] for number in range(passes)]
+        waits_for += [int(number != order[0]) for number in range(passes)]
+    return successors, waits_for
+
+
+def _beginnings(late: Sequence[float]) -> Sequence[float]:
+    """The beginnings of the forward pass's segments: 0, and the reads. Many reads are rounded down."""
+    begins = np.unique(np.array([0.0, *late]))
+    if len(begins) > MOST_SEGMENTS:
+        begins = np.unique(np.floor(begins * MOST_SEGMENTS + 1e-9) / MOST_SEGMENTS)
+    beginnings: list[float] = begins.tolist()
+    return beginnings
+
+
+def _urgencies(shipments: Sequence[Shipment], late: Sequence[float]) -> list[int]:
+    """The urgency of each shipment: touched rows come first, then the order of first reads; 0 without reads."""
+    if not late:
+        return [0] * len(shipments)
+    order = sorted(range(len(shipments)), key=lambda number: (not _is_of_rows(shipments[number]), late[number], number))
+    urgencies = [0] * len(shipments)
+    for place, number in enumerate(order):
+        urgencies[number] = place
+    return urgencies
+
+
+def _is_of_rows(shipment: Shipment) -> bool:
+    return bool(shipment.uses) and shipment.uses[0].channel[0] in BY_ROWS
+
+
 def _boundaries(fractions: Sequence[float]) -> FloatArray:
-    """Ends of the backward pass's segments: where shipments become ready, rounded up where these are many; and 1."""
-    found = np.unique(np.array([*fractions, 1.0]))
-    if len(found) > MOST_SEGMENTS:
-        found = np.unique(np.ceil(found * MOST_SEGMENTS - 1e-9) / MOST_SEGMENTS)
-    return found
+    """The ends of the backward pass's segments: where shipments become ready, and 1. Many ends are rounded up."""
+    ends = np.unique(np.array([*fractions, 1.0]))
+    if len(ends) > MOST_SEGMENTS:
+        ends = np.unique(np.ceil(ends * MOST_SEGMENTS - 1e-9) / MOST_SEGMENTS)
+    return ends

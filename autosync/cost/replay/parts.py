@@ -1,7 +1,7 @@
-"""Parts of an exchange, one stage of messages or one piece of work each, as loads on a cluster's resources.
+"""Parts of an exchange as loads on a cluster's resources; a part is one stage of messages or one piece of work.
 
-Everything is linear in a shard's `Quantities`, and in the coefficients. A part's kinds of cost are link seconds,
-messages, bytes copied, bytes reduced and bytes updated.
+Loads are linear in a shard's `Quantities` and in the coefficients. The kinds of cost are link seconds, messages, bytes
+copied, bytes reduced and bytes updated.
 """
 
 from collections import Counter
@@ -10,27 +10,24 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple, final
 
 import numpy as np
-import numpy.typing as npt
 
-from autosync.cost.capacity import Resources, replicas_on_cores
+from autosync.cost.capacity import ResourceColumns, replicas_on_cores
 from autosync.cost.coefficients import ReplayCoefficients
-from autosync.cost.everyone import pairs_of_all
+from autosync.cost.gather_counts import pairs_of_all
 from autosync.cost.replay.flows import last_arrival
-from autosync.cost.replay.places import Pattern, Places, numbered_alike
-from autosync.layout.exchange import SCALE_BYTES, Quantities, Stage, Transfer, Work
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.intp]
+from autosync.cost.replay.places import Pattern, Places, number_columns
+from autosync.layout.exchange import SCALE_BYTES, DeviceWork, Quantities, Stage, Transfer
+from autosync.numeric import FloatArray, IndexArray
 
 LINK, MESSAGES, COPIED, REDUCED, UPDATED = range(5)
 QUANTITIES = len(Quantities._fields)
 PAYLOAD, INDEX, TOUCHED, HELD, PIECES, SCALES = range(6)
 MOST_FLOWS = 4096
-"""The most flows of a stage whose fair shares are worked out; of one with more, the busiest link decides."""
+"""The maximum number of flows in a stage for which fair shares are computed; with more, the busiest link decides."""
 
 
-class Flow(NamedTuple):
-    """Transfers alike between two nodes; `through_cores` unless they stay in one process."""
+class NodeFlow(NamedTuple):
+    """Equal transfers between two nodes, with the shares of `Transfer`."""
 
     source: str
     target: str
@@ -40,51 +37,61 @@ class Flow(NamedTuple):
     messages: float
     gradients: float
     through_cores: bool = True
+    """Whether cores handle the messages; False if the transfers stay in one process."""
 
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """`loads` float64 (kinds, quantities, groups), in seconds, messages and bytes a unit of capacity, of each group of
-    places in `pattern`, which are loaded alike.
-
-    `node_groups` (nodes,) are the groups of the nodes' cores. `chain` float64 (kinds, quantities) is what follows one
-    another in a part that has an idle cluster to itself, one unit of what it adds included; `latency_seconds` is that
-    of its chain of messages. Of a ring, `ring_members` counts who is in it: where its chunks go round in pieces, only
-    one of these is in the chain.
-    """
+    """The loads of a part, for groups of equally loaded places."""
 
     loads: FloatArray
+    """float64 (kinds, quantities, groups), in seconds, messages and bytes per unit of capacity."""
+
     pattern: Pattern
-    node_groups: IntArray
+    """The group of each place."""
+
+    node_groups: IndexArray
+    """The groups of the nodes' cores, (nodes,)."""
+
     chain: FloatArray
+    """float64 (kinds, quantities): the costs that follow one another on an idle cluster, including one addition."""
+
     latency_seconds: float = 0.0
+    """The latency of the longest chain of messages."""
+
     ring_members: int = 0
+    """The number of members of a ring; 0 for other parts. If a ring's chunks go round in pieces, the chain has only one
+    piece."""
 
 
-class Costed(NamedTuple):
-    """A part under some coefficients, seconds a unit of each quantity: `busy` (quantities, groups), `chain`; and what a
-    shard that sets out takes of each group, (groups,)."""
+class PartCost(NamedTuple):
+    """The costs of a part under given coefficients, in seconds per unit of each quantity."""
 
     busy: FloatArray
+    """Seconds of each group, (quantities, groups)."""
+
     chain: FloatArray
+    """Seconds of the chain, (quantities,)."""
+
     of_shard: FloatArray
+    """Seconds that each shard sent off takes of each group, (groups,)."""
 
 
 @final
 class PartMaker:
-    """Makes parts of exchanges on one cluster with its replicas."""
+    """Makes the parts of exchanges among the replicas of one cluster."""
 
-    def __init__(self, resources: Resources, replicas: Sequence[str]) -> None:
+    def __init__(self, resources: ResourceColumns, replicas: Sequence[str]) -> None:
         self.resources = resources
         self.places = Places(resources, tuple(replicas))
         self.replicas_a_core = replicas_on_cores(resources.cluster, replicas) / resources.cores
 
-    def of_stage(self, stage: Stage, added: Sequence[Work] = ()) -> Part:
-        """The part that is a stage of messages, with the work that is done on the way."""
+    def of_stage(self, stage: Stage, added: Sequence[DeviceWork] = ()) -> Part:
+        """The part of one stage of messages, with the work done while messages arrive."""
         return self.of_flows(Counter(map(self._flow, stage.transfers)), stage.rounds, added)
 
-    def of_flows(self, flows: Mapping[Flow, int], rounds: int = 1, added: Sequence[Work] = ()) -> Part:
-        """The part that is as many of each of `flows` as stated, which all begin at the same time."""
+    def of_flows(self, flows: Mapping[NodeFlow, int], rounds: int = 1, added: Sequence[DeviceWork] = ()) -> Part:
+        """The part of `flows` with their counts. All flows begin at the same time."""
         loads = np.zeros((5, QUANTITIES, self.resources.count))
         chain = np.zeros((5, QUANTITIES))
         counts = np.array(list(flows.values()), dtype=np.float64)
@@ -109,33 +116,34 @@ class PartMaker:
         for work in added:
             self._add_work(loads, work, on_server=False)
         latency = max((seconds for _, seconds in routes), default=0.0)
-        return self._folded(loads, chain, rounds * latency, rounds // 2 + 1 if rounds > 2 else 0)
+        return self._fold(loads, chain, rounds * latency, rounds // 2 + 1 if rounds > 2 else 0)
 
     def of_everyone(self, like: Transfer) -> Part:
-        """The part in which every replica sends what `like` takes to each other."""
-        one = self.flow_like(like, "", "", through_cores=True)
+        """The part in which every replica sends a message like `like` to every other replica."""
+        flow = self.flow_like(like, "", "", through_cores=True)
         pairs = pairs_of_all(self.places.alike)
         loads, chain = (np.zeros((5, QUANTITIES, *of)) for of in ((self.resources.count,), ()))
-        links, nodes, weights = self.resources.links, self.resources.nodes, _weights(one)
+        links, nodes, weights = self.resources.links, self.resources.nodes, _weights(flow)
         loads[LINK, :, links] = np.outer(weights, pairs.over_links[links] / self.resources.bytes_per_second)
-        for kind, each in ((MESSAGES, _messages(one)), (COPIED, weights)):
-            loads[kind, :, nodes] = np.outer(each, pairs.at_cores[nodes] / self.resources.cores)
-            chain[kind] = 2 * each
-        return self._folded(loads, chain, pairs.latency_seconds)
+        for kind, of_flow in ((MESSAGES, _messages(flow)), (COPIED, weights)):
+            loads[kind, :, nodes] = np.outer(of_flow, pairs.at_cores[nodes] / self.resources.cores)
+            chain[kind] = 2 * of_flow
+        return self._fold(loads, chain, pairs.latency_seconds)
 
-    def of_work(self, works: Iterable[Work], server: str | None) -> Part:
-        """The part that is adding up and updating, after the messages before it and before those after."""
+    def of_work(self, works: Iterable[DeviceWork], server: str | None) -> Part:
+        """The part of adding and updating, between the messages before it and the messages after it."""
         loads = np.zeros((5, QUANTITIES, self.resources.count))
         for work in works:
             self._add_work(loads, work, on_server=work.device == server)
-        return self._folded(loads, np.zeros((5, QUANTITIES)))
+        return self._fold(loads, np.zeros((5, QUANTITIES)))
 
-    def of_other(self, part: Part, device: str, other: str) -> Part:
-        """What `part` is of a device, of one that is like it."""
-        places = self.places.exchanged(part.pattern.group_of(self.resources.count), device, other)
+    def on_device(self, part: Part, device: str, twin: str) -> Part:
+        """The part of the device `twin`, given the part of an interchangeable `device`."""
+        places = self.places.swap(part.pattern.group_of(self.resources.count), device, twin)
         return replace(part, pattern=Pattern.of(places, part.pattern.groups))
 
-    def costed(self, part: Part, coefficients: ReplayCoefficients) -> Costed:
+    def cost(self, part: Part, coefficients: ReplayCoefficients) -> PartCost:
+        """The costs of `part` under `coefficients`."""
         resources, at = self.resources, part.node_groups
         rates = np.array(
             [
@@ -152,57 +160,57 @@ class PartMaker:
         shared = slice(part.pattern.groups - len(resources.machines), None)
         for seconds in (busy, of_shard):
             seconds[..., shared] = resources.on_machines(seconds[..., at])
-        return Costed(busy, rates @ part.chain, of_shard)
+        return PartCost(busy, rates @ part.chain, of_shard)
 
-    def _folded(self, loads: FloatArray, chain: FloatArray, latency: float = 0.0, ring_members: int = 0) -> Part:
-        """The part with the places that are loaded alike in groups; cores of nodes that are like each other beside.
+    def _fold(self, loads: FloatArray, chain: FloatArray, latency: float = 0.0, ring_members: int = 0) -> Part:
+        """The part with equally loaded places in groups.
 
-        Cores of nodes with replicas are in a group even where nothing loads them, for shards that set out; shared
-        machines have the last groups, a group each.
+        Cores of nodes with replicas are in a group even without load, because shards that are sent off load them.
+        Shared machines have the last groups, one group each.
         """
         resources, of_column = self.resources, self.places.of_column
         looks = np.zeros((loads.shape[0] * loads.shape[1] + 2, resources.count))
         looks[:-2] = loads.reshape(-1, resources.count)
         looks[-2, resources.nodes] = self.replicas_a_core
         looks[-1, resources.nodes] = 1.0
-        number, first = numbered_alike(looks)
+        number, first = number_columns(looks)
         groups, machines = len(first), len(resources.machines)
         number[resources.shared] = groups + np.arange(machines)
         group_of = np.empty_like(number)
         group_of[of_column] = number
-        kept = np.zeros((*loads.shape[:2], groups + machines))
-        kept[..., :groups] = loads[..., first]
+        of_groups = np.zeros((*loads.shape[:2], groups + machines))
+        of_groups[..., :groups] = loads[..., first]
         pattern = Pattern.of(group_of, groups + machines)
-        return Part(kept, pattern, number[resources.nodes], chain, latency, ring_members)
+        return Part(of_groups, pattern, number[resources.nodes], chain, latency, ring_members)
 
     def _add_to_links(self, loads: FloatArray, routes: Sequence[Sequence[int]], weights: FloatArray) -> None:
-        """Add what flows with these `weights` (flows, quantities) load onto the links of their routes."""
-        flow = np.repeat(np.arange(len(routes)), [len(each) for each in routes])
-        link = np.array([each for route in routes for each in route], dtype=np.intp)
+        """Add the loads of flows with these `weights` (flows, quantities) to the links of their routes."""
+        flow = np.repeat(np.arange(len(routes)), [len(route) for route in routes])
+        link = np.array([column for route in routes for column in route], dtype=np.intp)
         for quantity in np.flatnonzero(weights.any(axis=0)):
             seconds = weights[flow, quantity] / self.resources.bytes_per_second[link]
             loads[LINK, quantity] += np.bincount(link, seconds, minlength=self.resources.count)
 
-    def _add_to_cores(self, loads: FloatArray, ends: IntArray, weights: FloatArray) -> None:
-        """Add `weights` (flows, quantities) to `loads` (quantities, columns) of both `ends` (flows, 2) of each flow."""
+    def _add_to_cores(self, loads: FloatArray, ends: IndexArray, weights: FloatArray) -> None:
+        """Add `weights` (flows, quantities) to `loads` (quantities, columns) at both `ends` (flows, 2) of each flow."""
         node = ends.ravel()
         cores = self.resources.cores[node - self.resources.nodes.start]
         for quantity in np.flatnonzero(weights.any(axis=0)):
-            each = np.repeat(weights[:, quantity], 2) / cores
-            loads[quantity] += np.bincount(node, each, minlength=self.resources.count)
+            of_ends = np.repeat(weights[:, quantity], 2) / cores
+            loads[quantity] += np.bincount(node, of_ends, minlength=self.resources.count)
 
-    def flow_like(self, transfer: Transfer, source: str, target: str, through_cores: bool) -> Flow:
-        """A flow between two nodes of what `transfer` takes."""
+    def flow_like(self, transfer: Transfer, source: str, target: str, through_cores: bool) -> NodeFlow:
+        """A flow between two nodes with the shares of `transfer`."""
         shares = transfer.payload, transfer.index, transfer.touched, transfer.messages, transfer.gradients
-        return Flow(source, target, *shares, through_cores)
+        return NodeFlow(source, target, *shares, through_cores)
 
-    def _flow(self, transfer: Transfer) -> Flow:
-        source, target = (self.resources.node_of[each] for each in (transfer.source, transfer.target))
+    def _flow(self, transfer: Transfer) -> NodeFlow:
+        source, target = (self.resources.node_of[device] for device in (transfer.source, transfer.target))
         within = source == target and "/gpu:" in transfer.source and "/gpu:" in transfer.target
         return self.flow_like(transfer, source, target, not within)
 
-    def _chain_of_ring(self, flows: Mapping[Flow, int], chain: FloatArray) -> None:
-        """Add to `chain` a chunk's way round: every hop in turn, each as fast as its own slowest link."""
+    def _chain_of_ring(self, flows: Mapping[NodeFlow, int], chain: FloatArray) -> None:
+        """Add a chunk's way round to `chain`: all hops in sequence, each as fast as its slowest link."""
         total = sum(flows.values())
         for flow, count in flows.items():
             slowest = min(
@@ -218,8 +226,8 @@ class PartMaker:
                 chain[MESSAGES] += 2 * share * _messages(flow)
                 chain[COPIED] += 2 * share * weights
 
-    def _fair_seconds(self, flows: Mapping[Flow, int]) -> FloatArray:
-        """Seconds until the last flow has arrived when all share links fairly, for a unit of each quantity."""
+    def _fair_seconds(self, flows: Mapping[NodeFlow, int]) -> FloatArray:
+        """Seconds until the last flow has arrived if flows share links fairly, for a unit of each quantity."""
         seconds = np.zeros(QUANTITIES)
         if len(flows) > MOST_FLOWS:
             return seconds
@@ -230,8 +238,8 @@ class PartMaker:
             seconds[quantity] = last_arrival(routes, weights[:, quantity], counts, self.resources.bytes_per_second)
         return seconds
 
-    def _add_work(self, loads: FloatArray, work: Work, on_server: bool) -> None:
-        """Add work to `loads`; a GPU adds and updates in memory so fast that it is left out."""
+    def _add_work(self, loads: FloatArray, work: DeviceWork, on_server: bool) -> None:
+        """Add work to `loads`. A GPU's work is left out, because its memory is fast enough."""
         if "/gpu:" in work.device:
             return
         resources = self.resources
@@ -245,14 +253,14 @@ class PartMaker:
             loads[UPDATED, HELD, column] += work.updated_held / cores
 
 
-def _weights(flow: Flow) -> FloatArray:
+def _weights(flow: NodeFlow) -> FloatArray:
     """Bytes sent for a unit of each quantity."""
     weights = np.zeros(QUANTITIES)
     weights[[PAYLOAD, INDEX, TOUCHED, SCALES]] = flow.payload, flow.indices, flow.touched, flow.gradients * SCALE_BYTES
     return weights
 
 
-def _messages(flow: Flow) -> FloatArray:
+def _messages(flow: NodeFlow) -> FloatArray:
     messages = np.zeros(QUANTITIES)
     messages[[PIECES, SCALES]] = flow.messages, flow.gradients
     return messages

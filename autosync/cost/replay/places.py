@@ -1,7 +1,7 @@
-"""Places: a cluster's resources in an order in which those that are loaded alike lie side by side.
+"""Places: a cluster's resources in an order in which equally loaded resources lie side by side.
 
-A thousand nodes that are alike are loaded alike by most parts: a part's seconds are then said once for a run of places,
-and a task goes through the run in a few operations on an array.
+Most parts load a thousand interchangeable nodes equally. The part's seconds are then stored once for a run of places,
+and a task processes the run with a few array operations.
 """
 
 from __future__ import annotations
@@ -14,25 +14,24 @@ from typing import Any, NamedTuple, final
 import numpy as np
 import numpy.typing as npt
 
-from autosync.cost.alike import Alike
-from autosync.cost.capacity import Resources
+from autosync.cost.capacity import ResourceColumns
+from autosync.cost.node_classes import NodeClasses
+from autosync.numeric import IndexArray
 from autosync.spec import Link
 
-IntArray = npt.NDArray[np.intp]
-
 SHORTEST_RUN = 24
-"""The fewest places that are gone through as a run: an array's operations take as long as so many places, about."""
+"""The minimum length of a run. Array operations take about as long as a loop over this many places."""
 
 NOTHING = -1
 """The group of a place that a part does not load."""
 
 
 MOST_HOLES = 2
-"""The most places within a run that are not of it, as one server's are within all nodes'."""
+"""The maximum number of places inside a run that do not belong to it, such as one server among all nodes."""
 
 
-class Run(NamedTuple):
-    """The places from `first` to before `after` in one group, but for `holes`."""
+class PlaceRun(NamedTuple):
+    """The places from `first` to before `after`, except `holes`, all in one group."""
 
     first: int
     after: int
@@ -43,25 +42,29 @@ class Run(NamedTuple):
 @final
 @dataclass(frozen=True)
 class Pattern:
-    """Which of a part's `groups` of equal seconds each place is in: `singles` are (place, group)."""
+    """The group of each place; all places of a group have equal seconds."""
 
     groups: int
+    """The number of groups."""
+
     singles: tuple[tuple[int, int], ...]
-    runs: tuple[Run, ...] = ()
+    """(place, group) of places outside runs."""
+
+    runs: tuple[PlaceRun, ...] = ()
 
     @classmethod
-    def of(cls, group_of: IntArray, groups: int) -> Pattern:
-        """The pattern of places (places,) that are in these groups, or in `NOTHING`."""
+    def of(cls, group_of: IndexArray, groups: int) -> Pattern:
+        """The pattern of places whose groups, or `NOTHING`, are `group_of` (places,)."""
         begins = np.flatnonzero(np.diff(group_of, prepend=NOTHING - 1))
-        ends, found = np.append(begins[1:], len(group_of)).tolist(), group_of[begins].tolist()
-        runs: list[Run] = []
-        for first, after, group in zip(begins.tolist(), ends, found, strict=True):
+        ends, of_runs = np.append(begins[1:], len(group_of)).tolist(), group_of[begins].tolist()
+        runs: list[PlaceRun] = []
+        for first, after, group in zip(begins.tolist(), ends, of_runs, strict=True):
             before = runs[-1] if runs else None
             goes_on = before is not None and before.after + 1 == first and before.group == group
             if before is not None and goes_on and len(before.holes) < MOST_HOLES:
                 runs[-1] = before._replace(after=after, holes=(*before.holes, before.after))
             elif group != NOTHING and after - first > 1:
-                runs.append(Run(first, after, group))
+                runs.append(PlaceRun(first, after, group))
         runs = [run for run in runs if run.after - run.first - len(run.holes) >= SHORTEST_RUN]
         alone = group_of != NOTHING
         for run in runs:
@@ -70,46 +73,48 @@ class Pattern:
         places = np.flatnonzero(alone)
         return cls(groups, tuple(zip(places.tolist(), group_of[places].tolist(), strict=True)), tuple(runs))
 
-    def listed(self) -> Pattern:
-        """The same without runs."""
+    def without_runs(self) -> Pattern:
+        """The same pattern with single places only."""
         within = (
             (place, run.group) for run in self.runs for place in range(run.first, run.after) if place not in run.holes
         )
         return Pattern(self.groups, tuple(sorted((*self.singles, *within))))
 
-    def group_of(self, places: int) -> IntArray:
+    def group_of(self, places: int) -> IndexArray:
         """The group of each place, or `NOTHING`, (places,)."""
-        found = np.full(places, NOTHING, dtype=np.intp)
+        groups = np.full(places, NOTHING, dtype=np.intp)
         for first, after, group, holes in self.runs:
-            found[first:after] = group
-            found[list(holes)] = NOTHING
+            groups[first:after] = group
+            groups[list(holes)] = NOTHING
         if self.singles:
             place, group_of = np.array(self.singles, dtype=np.intp).T
-            found[place] = group_of
-        return found
+            groups[place] = group_of
+        return groups
 
 
 FEW, MOST_FOLDED = 48, 64
-"""The most places that are not worth folding, and the most patterns in which twins are looked for: where there are
-more, nearly every place is loaded by some other than its like."""
+"""The maximum number of places that are not worth folding, and of patterns in which twins are searched. With more
+patterns, some pattern loads nearly every place differently from its twins."""
 
 
 def without_twins(patterns: Sequence[Pattern], places: int) -> tuple[Sequence[Pattern], int]:
-    """The same patterns on fewer places, and how many: of places that are in one group each time, the first stands for
-    all."""
+    """The same patterns on fewer places, and the number of places left. Places that share a group in every pattern are
+    twins, and the first of them stands for all."""
     if places <= FEW or len(patterns) > MOST_FOLDED:
         return patterns, places
-    groups = np.array([each.group_of(places) for each in patterns])
-    _, kept = numbered_alike((groups - NOTHING).astype(np.float64))
+    groups = np.array([pattern.group_of(places) for pattern in patterns])
+    _, kept = number_columns((groups - NOTHING).astype(np.float64))
     kept = np.sort(kept)
-    return [Pattern.of(row[kept], each.groups) for row, each in zip(groups, patterns, strict=True)], len(kept)
+    return [Pattern.of(row[kept], pattern.groups) for row, pattern in zip(groups, patterns, strict=True)], len(kept)
 
 
-def numbered_alike(looks: npt.NDArray[np.float64]) -> tuple[IntArray, IntArray]:
-    """A number for each of the columns of `looks` (rows, columns), which equal ones share, and the first column of each
-    number; columns of zeros have `NOTHING`."""
+def number_columns(looks: npt.NDArray[np.float64]) -> tuple[IndexArray, IndexArray]:
+    """Number the columns of `looks` (rows, columns); equal columns share a number, and columns of zeros have `NOTHING`.
+
+    Return the number of each column, and the first column of each number.
+    """
     looks = looks[looks.any(axis=1)]
-    # Equal columns have equal sums under any weights; which of these are equal is checked.
+    # Equal columns have equal sums under any weights. Unequal columns may collide, which is checked below.
     marks = (np.cos(np.arange(1, len(looks) + 1))[:, None] * looks).sum(axis=0)
     _, first, number = np.unique(marks, return_index=True, return_inverse=True)
     if (looks[:, first[number]] != looks).any():
@@ -124,16 +129,16 @@ def numbered_alike(looks: npt.NDArray[np.float64]) -> tuple[IntArray, IntArray]:
 class Places:
     """The places of the columns of `resources`, with `replicas` on the cluster."""
 
-    resources: Resources
+    resources: ResourceColumns
     replicas: tuple[str, ...]
 
     @cached_property
-    def columns(self) -> IntArray:
-        """The column at each place: links of one kind, then nodes, servers and shared machines."""
+    def columns(self) -> IndexArray:
+        """The column at each place: links by kind, then nodes, servers and shared machines."""
         looks: list[tuple[Any, ...]] = [(0, *self._look(link)) for link in self.resources.cluster.links]
         nodes, held = self.resources.cluster.nodes, frozenset(self.replicas)
         on_node = {
-            node.name: sum(str(each) in held for each in (*node.cpu_devices, *node.gpu_devices)) for node in nodes
+            node.name: sum(str(device) in held for device in (*node.cpu_devices, *node.gpu_devices)) for node in nodes
         }
         looks += [(1, node.cores, on_node[node.name]) for node in nodes]
         looks += [(2, index, node.cores, on_node[node.name]) for node in nodes for index in range(node.workers)]
@@ -141,26 +146,26 @@ class Places:
         return np.array(sorted(range(len(looks)), key=looks.__getitem__), dtype=np.intp)
 
     @cached_property
-    def of_column(self) -> IntArray:
+    def of_column(self) -> IndexArray:
         """The place of each column."""
-        found: IntArray = np.empty(len(self.columns), dtype=np.intp)
-        found[self.columns] = np.arange(len(found))
-        return found
+        places: IndexArray = np.empty(len(self.columns), dtype=np.intp)
+        places[self.columns] = np.arange(len(places))
+        return places
 
     @cached_property
-    def alike(self) -> Alike:
-        """Which nodes can change places."""
-        return Alike(self.resources, self.replicas)
+    def alike(self) -> NodeClasses:
+        """The classes of interchangeable nodes."""
+        return NodeClasses(self.resources, self.replicas)
 
-    def exchanged(self, group_of: IntArray, one: str, other: str) -> IntArray:
-        """Groups of places when two devices that are alike change places, with all else of their nodes."""
-        nodes = [self.resources.node_of[each] for each in (one, other)]
+    def swap(self, group_of: IndexArray, device: str, twin: str) -> IndexArray:
+        """The groups of places after the nodes of two interchangeable devices are swapped."""
+        nodes = [self.resources.node_of[name] for name in (device, twin)]
         if nodes[0] == nodes[1]:
             return group_of
-        here, there = (self.of_column[self.alike.own[node]] for node in nodes)
-        found: IntArray = group_of.copy()
-        found[here], found[there] = group_of[there], group_of[here]
-        return found
+        here, there = (self.of_column[self.alike.columns[node]] for node in nodes)
+        swapped: IndexArray = group_of.copy()
+        swapped[here], swapped[there] = group_of[there], group_of[here]
+        return swapped
 
     def _look(self, link: Link) -> tuple[bool, bool, bool, float]:
         nodes = self.resources.node_column

@@ -1,10 +1,13 @@
-"""The replay itself: tasks that queue for resources in the order in which they are ready, on a heap of events.
+"""The event loop of the replay: tasks queue for resources in the order in which they become ready.
 
-A task keeps each resource busy for some seconds, all at the same time, and resources serve first who came first. What
-takes long comes in portions, and queues again after each: so tasks that share a link, an uplink or cores take turns,
-which is max-min fair as portions become small (each gets an equal share of what it needs most, and what it cannot use
-is left to the others), while small tasks go ahead of the rest of large ones. Tasks that go the very same way are in one
-line, however, where the next begins when the one before it is through, as messages do between two processes.
+A task keeps each of its resources busy for some seconds, all at the same time, and resources serve tasks first come,
+first served. A long task is split into portions and queues again after each portion. So tasks that share a link, an
+uplink or cores take turns, which approaches max-min fairness as portions become small (a task gets an equal share of
+the resource it needs most, and the unused rest is left to the others), and small tasks overtake the rest of large ones.
+However, tasks that load the same path are in one line, where a task begins when the previous task has ended, like
+messages between two processes.
+
+If tasks have an urgency, a resource that becomes free serves the most urgent task that waits for it (`urgent.py`).
 """
 
 from __future__ import annotations
@@ -16,37 +19,51 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-import numpy.typing as npt
 
-from autosync.cost.replay.places import Pattern
+from autosync.cost.replay.places import NOTHING, Pattern
+from autosync.cost.replay.urgent import UrgentQueue
+from autosync.numeric import FloatArray
 
 PORTIONS = 32
-"""A portion is this part of the busiest resource's seconds, or more."""
+"""A portion is at least the busiest resource's seconds divided by this number."""
 MOST_PORTIONS = 8
-
-FloatArray = npt.NDArray[np.float64]
 
 Observer = Callable[[int, int, float, float], None]
 
 
 @dataclass(frozen=True, eq=False)
 class Tasks:
-    """Task t loads places in the `pattern_of[t]`-th of `patterns`, group g of it for `seconds[t][g]`; `chain` (tasks,)
-    is how long a task takes with all to itself.
-
-    Of tasks that are ready at the same time the one with the lower `rank` comes first; those of one `line` keep their
-    order.
-    """
+    """The tasks of a replay, numbered from 0."""
 
     places: int
+    """The number of places."""
+
     patterns: Sequence[Pattern]
+
     pattern_of: Sequence[int]
+    """The number of each task's pattern."""
+
     seconds: Sequence[Sequence[float]]
+    """The seconds for which each task keeps the groups of its pattern busy."""
+
     chain: FloatArray
+    """The minimum seconds of each task, on idle resources, (tasks,)."""
+
     rank: Sequence[int]
+    """Among tasks that are ready at the same time, the task with the lower rank comes first."""
+
     line: Sequence[int]
+    """The line of each task. Tasks of one line keep their order."""
+
     successors: Sequence[Sequence[int]]
+    """The tasks that wait for each task."""
+
     waits_for: Sequence[int]
+    """The number of tasks that each task waits for."""
+
+    urgency: Sequence[int] | None = None
+    """Among tasks that wait for the same resource, the task with the lowest number comes first; None if tasks are
+    served first come, first served."""
 
     def total(self) -> FloatArray:
         """The seconds that all tasks together keep each place busy, (places,)."""
@@ -63,48 +80,53 @@ class Tasks:
                     view[place] = before
         return total
 
-    def listed(self) -> Tasks:
+    def without_runs(self) -> Tasks:
         """The same tasks, place by place."""
-        return replace(self, patterns=[each.listed() for each in self.patterns])
+        return replace(self, patterns=[pattern.without_runs() for pattern in self.patterns])
 
 
 @dataclass(frozen=True, eq=False)
 class Timeline:
-    """The times at which each task was ready, began (had all its resources) and ended, in seconds, float64 (tasks,)."""
+    """Seconds at which each task was ready, began (had all its resources) and ended, float64 (tasks,)."""
 
     ready: FloatArray
     begin: FloatArray
     end: FloatArray
 
 
-def replayed(tasks: Tasks, observe: Observer | None = None) -> Timeline:
-    """Go through all tasks. `observe` is told of every portion: its task, a place, when that begins and ends it."""
+def replay_tasks(tasks: Tasks, observe: Observer | None = None) -> Timeline:
+    """Simulate all tasks. `observe` receives every portion at every place: (task, place, begin, end)."""
     if observe is not None:
-        tasks = tasks.listed()
+        tasks = tasks.without_runs()
     successors, count = tasks.successors, len(tasks.seconds)
     portions = _portions(tasks)
     ready, begin, end = [0.0] * count, [-1.0] * count, [0.0] * count
     left, chain, waits_for = list(portions), tasks.chain.tolist(), list(tasks.waits_for)
-    # NumPy goes through runs, and Python through single places of the same memory: each is slow at the other's.
+    # NumPy processes runs, and Python single places, in the same memory: NumPy is slow at single places, and Python at
+    # runs.
     free = array("d", bytes(8 * tasks.places))
     in_runs = np.frombuffer(free)
-    patterns = [(each.singles, each.runs) for each in tasks.patterns]
+    patterns = [(pattern.singles, pattern.runs) for pattern in tasks.patterns]
     pattern_of, of_tasks = tasks.pattern_of, tasks.seconds
     maximum, longest, add = np.maximum, np.maximum.reduce, np.add
-    queue = _Queue(tasks.rank, tasks.line, [each > 1 for each in left])
+    is_long = [portion > 1 for portion in left]
+    queue: _Queue | UrgentQueue = _Queue(tasks.rank, tasks.line, is_long)
+    if tasks.urgency is not None:
+        queue = UrgentQueue(tasks.urgency, tasks.line, is_long, tasks.patterns, pattern_of, of_tasks, free)
     for task in range(count):
         if not waits_for[task]:
             queue.put(0.0, task)
     while queue.heap:
         now, _, task = heapq.heappop(queue.heap)
-        if not queue.takes(task):
+        task = queue.take(now, task)
+        if task < 0:
             continue
         first = until = now
         singles, runs = patterns[pattern_of[task]]
         portion = portions[task]
         of_groups = of_tasks[task]
         if portion > 1:
-            of_groups = [each / portion for each in of_groups]
+            of_groups = [of_group / portion for of_group in of_groups]
         for place, group in singles:
             seconds = of_groups[group]
             if not seconds:
@@ -156,7 +178,7 @@ def replayed(tasks: Tasks, observe: Observer | None = None) -> Timeline:
 
 @dataclass
 class _Queue:
-    """Tasks by when they are ready; those that wait in a line for the one before them are put aside."""
+    """Tasks in the order in which they are ready. Tasks that wait in a line for the previous task are put aside."""
 
     rank: Sequence[int]
     line: Sequence[int]
@@ -168,19 +190,21 @@ class _Queue:
     def put(self, seconds: float, task: int) -> None:
         heapq.heappush(self.heap, (seconds, self.rank[task], task))
 
-    def takes(self, task: int) -> bool:
-        """Whether it is the task's turn; if not, the task is put aside."""
+    def take(self, now: float, task: int) -> int:
+        """The task to serve now: `task` if it is the first in its line; if not, put it aside and return `NOTHING`."""
+        del now
         line = self.line[task]
         if line in self.first:
             if self.first[line] != task:
                 self.aside.setdefault(line, deque()).append(task)
-                return False
+                return NOTHING
         elif self.is_long[task]:
             self.first[line] = task
-        return True
+        return task
 
     def leave(self, task: int, now: float, until: float) -> None:
-        """Note that the task is through; the next in its line, if there is one, comes at once, or after a long one."""
+        """Remove a completed task from its line. The next task in the line is queued at once, or after a long task at
+        the end of that task."""
         line = self.line[task]
         if self.first.get(line) != task:
             return
@@ -193,11 +217,11 @@ class _Queue:
 
 
 def _portions(tasks: Tasks) -> list[int]:
-    """The number of portions in which each task comes."""
+    """The number of portions of each task."""
     busiest = float(tasks.total().max(initial=0.0))
     if busiest <= 0:
         return [1] * len(tasks.seconds)
     longest = np.array([max(seconds) if seconds else 0.0 for seconds in tasks.seconds])
     wanted = np.ceil(longest * PORTIONS / busiest)
-    found: list[int] = np.clip(wanted, 1, MOST_PORTIONS).astype(np.intp).tolist()
-    return found
+    portions: list[int] = np.clip(wanted, 1, MOST_PORTIONS).astype(np.intp).tolist()
+    return portions

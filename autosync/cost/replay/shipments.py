@@ -1,41 +1,44 @@
-"""Shipments: gradients that travel together, and by which channels, as the engine lays them out."""
+"""Shipments: gradients that travel together and the channels they use, as laid out by the engine."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from autosync.cost.sending import Use, uses_of
+from autosync.cost.channel_uses import Use, uses_of
 from autosync.layout.exchange import Quantities
+from autosync.layout.fusion import Layout, pieces_of
 from autosync.layout.shards import Shard, Slices
-from autosync.layout.together import Layout, pieces_of
 from autosync.spec import ParameterServer, Strategy, SufficientFactors
 
 MOST_SERVER_SHIPMENTS = 512
-"""The most shipments of shards on servers: where there would be more, a parcel's pieces are taken for fewer."""
+"""The maximum number of shipments of shards on servers. If there would be more, a parcel's pieces are merged."""
 
 
 @dataclass(frozen=True)
 class Shipment:
-    """`uses` follow one another, from when the last gradient of `variables` is ready.
-
-    With `pulls`, values are fetched before the forward pass, not sent on after the update. `order` is the last one's
-    place among gradients as they become ready, and its shard's number. Of a parcel in pieces, each has its part of the
-    `shards`.
-    """
+    """Gradients that travel together, once the last of them is ready."""
 
     variables: tuple[str, ...]
+
     order: tuple[int, int]
+    """The last gradient's place in the order in which gradients become ready, and its shard's number."""
+
     uses: tuple[Use, ...]
+    """The uses of channels, which follow one another."""
+
     pulls: bool = False
+    """Whether values are fetched before the forward pass, rather than sent after the update."""
+
     shards: float = 1.0
+    """The number of shards; a piece of a parcel has its share of the parcel's shards."""
 
 
 def shipments(slices: Slices, strategy: Strategy) -> list[Shipment]:
-    """The shipments, in the order in which they are ready. Raises `KeyError` or `ValueError` for a misfit."""
+    """The shipments in the order in which they become ready. Raises `KeyError` or `ValueError` for a misfit."""
     if len(strategy.variables) != len(slices):
-        raise ValueError("it does not decide every variable once")
-    layout, replicas = Layout.made(slices, strategy.variables), len(strategy.replicas)
-    found = [_shipment(each, replicas) for each in (*layout.buckets, *((shard,) for shard in layout.alone))]
-    return sorted([*found, *_parcels(layout.parcels, replicas)], key=lambda each: each.order)
+        raise ValueError("the strategy does not decide every variable exactly once")
+    layout, replicas = Layout.from_decisions(slices, strategy.variables), len(strategy.replicas)
+    whole = [_shipment(shards, replicas) for shards in (*layout.buckets, *((shard,) for shard in layout.alone))]
+    return sorted([*whole, *_parcels(layout.parcels, replicas)], key=lambda shipment: shipment.order)
 
 
 def _shipment(shards: Sequence[Shard], replicas: int) -> Shipment:
@@ -47,13 +50,13 @@ def _shipment(shards: Sequence[Shard], replicas: int) -> Shipment:
 
 
 def _in_order(uses: Sequence[Use], factors: bool) -> tuple[Use, ...]:
-    """The uses in order: encoding comes first, then gradients, what is decoded or multiplied out, and new values."""
+    """The uses in order: encoding, gradients, decoding or multiplication of factors, new values."""
     rank = {"coding": 2 if factors else 0, "server_coding": 2, "pull": 3}
     return tuple(sorted(uses, key=lambda use: rank.get(use.channel[0], 1)))
 
 
 def _parcels(parcels: Sequence[Sequence[Shard]], replicas: int) -> Iterator[Shipment]:
-    """The shipments of parcels, each of a parcel's pieces for itself."""
+    """The shipments of parcels, one per piece of a parcel."""
     most = max(1, MOST_SERVER_SHIPMENTS // max(1, len(parcels)))
     for parcel in parcels:
         pieces = len(pieces_of(parcel))
@@ -64,7 +67,7 @@ def _parcels(parcels: Sequence[Sequence[Shard]], replicas: int) -> Iterator[Ship
 
 
 def _cut(use: Use, share: float, messages: float) -> Use:
-    """A `share` of a use, which goes in so many messages where the whole would go in one."""
+    """A `share` of a use, sent in `messages` messages where the whole use would take one."""
     if share == 1.0 and use.quantities.pieces == messages:
         return use
     return Use(use.channel, Quantities(*(value * share for value in use.quantities))._replace(pieces=messages))

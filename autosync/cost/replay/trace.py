@@ -1,4 +1,4 @@
-"""A replayed step as a Chrome trace (Perfetto opens it), alone or beside a measured one.
+"""A replayed step as a Chrome trace (open it in Perfetto), alone or next to a measured trace.
 
 Format: "Trace Event Format" of the Chromium project: complete events ("X") and metadata ("M"), times in microseconds.
 """
@@ -7,21 +7,21 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from autosync.cost.coefficients import ReplayCoefficients
-from autosync.cost.replay.step import Step
+from autosync.cost.replay.step import ReplayedStep
 
 PREDICTED, MEASURED = 1, 2
 SHORTEST_US = 1e-3
 
 
-def predicted_trace(step: Step, coefficients: ReplayCoefficients) -> dict[str, Any]:
-    """One process with a thread for each resource that is used; an event for each portion of a task on it."""
+def predict_trace(step: ReplayedStep, coefficients: ReplayCoefficients) -> dict[str, Any]:
+    """The trace of a replay: one process with one thread per used resource, and an event for each portion of a task."""
     events: list[dict[str, Any]] = []
     columns = step.catalogue.places.columns.tolist()
-    overhead_us = coefficients.step_overhead_seconds * 1e6
+    overhead_us = step.overhead_seconds(coefficients) * 1e6
 
     def observe(task: int, place: int, begin: float, end: float) -> None:
         resource = columns[place]
-        name, kind, about = _described(step, task)
+        name, kind, about = _describe(step, task)
         at_us, long_us = overhead_us + begin * 1e6, (end - begin) * 1e6
         if long_us > SHORTEST_US:
             events.append(_complete(name, kind, (PREDICTED, resource), (at_us, long_us), about))
@@ -38,8 +38,8 @@ def side_by_side(
 ) -> dict[str, Any]:
     """The predicted and the measured trace in one document, as two processes whose steps begin at 0.
 
-    `step_us` is when the step to show began and ended in the measured trace's own time. Its processes and threads
-    become threads of one process; what lies outside of the step is left out.
+    `step_us` are the begin and end of the step to show, in the measured trace's time. The processes and threads of the
+    measured trace become threads of one process; events outside the step are left out.
     """
     begin, end = step_us
     process_names: dict[Any, str] = {}
@@ -59,25 +59,25 @@ def side_by_side(
         if event["ph"] == "C":
             moved["name"] = f"{process} {event['name']}"
         else:
-            own = thread_names.get((event["pid"], event.get("tid")), event.get("cat") or str(event.get("tid")))
-            moved["tid"] = threads.setdefault((process, own), len(threads))
+            thread = thread_names.get((event["pid"], event.get("tid")), event.get("cat") or str(event.get("tid")))
+            moved["tid"] = threads.setdefault((process, thread), len(threads))
         events.append(moved)
     named = [_metadata("thread_name", MEASURED, tid, " ".join(names)) for names, tid in threads.items()]
     about = [_metadata("process_name", MEASURED, 0, "measured"), *named]
     return _document([*predicted["traceEvents"], *about, *events])
 
 
-def _described(step: Step, task: int) -> tuple[str, str, dict[str, Any]]:
-    """A task's name, kind, and what else to say of it."""
-    graph = step.graph
-    if task == 0:
-        return "forward", "forward", {}
-    if task < graph.passes:
-        return "backward", "backward", {"until": float(graph.boundaries[task - 1])}
-    stage = graph.stages[task - graph.passes]
-    names = graph.shipments[graph.shipment_of[task - graph.passes]].variables
+def _describe(step: ReplayedStep, task: int) -> tuple[str, str, dict[str, Any]]:
+    """A task's name, kind and further arguments."""
+    graph, kind = step.graph, step.graph.kind(task)
+    number = task % (graph.passes // graph.apart)
+    if kind == "forward":
+        return kind, kind, {"from": graph.reads[number]} if graph.overlaps else {}
+    if kind == "backward":
+        return kind, kind, {"until": float(graph.boundaries[number - len(graph.reads)])}
+    names = graph.variables(task)
     label = names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
-    return f"{stage} {label}", stage, {"variables": list(names)}
+    return f"{kind} {label}", kind, {"variables": list(names)}
 
 
 def _complete(
@@ -95,8 +95,8 @@ def _complete(
     }
 
 
-def _metadata(what: str, process: int, thread: int, name: str) -> dict[str, Any]:
-    return {"ph": "M", "name": what, "pid": process, "tid": thread, "args": {"name": name}}
+def _metadata(kind: str, process: int, thread: int, name: str) -> dict[str, Any]:
+    return {"ph": "M", "name": kind, "pid": process, "tid": thread, "args": {"name": name}}
 
 
 def _document(events: Sequence[dict[str, Any]]) -> dict[str, Any]:

@@ -1,12 +1,12 @@
-"""A `graph_item` file: which variables a model has, and which of their gradients are sparse."""
+"""A `graph_item` file: the variables of a model, and which of their gradients are sparse."""
 
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from autosync.dataset.autosync_import.messages import parsed, read_bytes
+from autosync.dataset.autosync_import.messages import parse_message, read_bytes
 from autosync.errors import DatasetError
-from autosync.spec import ModelSpec, Variable, quoted
+from autosync.spec import ModelSpec, Variable, quote
 
 VARIABLE_OPS = ("VarHandleOp", "VariableV2", "Variable")
 
@@ -18,21 +18,22 @@ UNKNOWN = "unknown"
 
 @dataclass(frozen=True)
 class GraphFacts:
-    """What the file says of every variable with a gradient, in graph order: name without ':0', shape, dtype, sparse."""
+    """The facts about every variable with a gradient, in graph order."""
 
     variables: tuple[tuple[str, tuple[int, ...], str, bool], ...]
+    """Name without ':0', shape, dtype, and whether the gradient is sparse."""
 
     def model(self, name: str, sparse_rows: int | None) -> ModelSpec:
-        """The model, each sparse gradient touching `sparse_rows` rows a step, or all of a smaller table's.
+        """Return the model. Each sparse gradient touches `sparse_rows` rows per step, or all rows of a smaller table.
 
-        Raises `DatasetError` when that is needed and None.
+        Raises `DatasetError` if `sparse_rows` is needed and None.
         """
         if sparse_rows is None and any(sparse for *_, sparse in self.variables):
             first = next(variable for variable, _, _, sparse in self.variables if sparse)
             raise DatasetError(
-                f"Model {quoted(name)} has sparse gradients ({quoted(first)}, say), and the dataset does not tell how "
-                "many rows they touch a step; give --sparse-rows (a replica's examples a step times rows looked "
-                "up by each)."
+                f"Model {quote(name)} has sparse gradients (for example {quote(first)}), and the dataset does not "
+                "state how many rows they touch per step; pass --sparse-rows (a replica's examples per step times the "
+                "rows that each example looks up)."
             )
         last = len(self.variables) - 1
         return ModelSpec(
@@ -55,33 +56,33 @@ class GraphFacts:
 
 
 def read_graph_item(file: Path) -> GraphFacts:
-    """What `file` says. Raises `DatasetError` for no graph item, an unknown shape, or a type that is not trained."""
-    item = parsed(read_bytes(file), "GraphItem", file)
-    nodes = {node.name: node for node in parsed(item.graph_def.value, "GraphDef", file).node}
+    """Read `file`. Raises `DatasetError` if it is not a graph item, a shape is unknown, or a type has no gradients."""
+    item = parse_message(read_bytes(file), "GraphItem", file)
+    nodes = {node.name: node for node in parse_message(item.graph_def.value, "GraphDef", file).node}
     sparse = {_plain(target): ";" in gradient for gradient, target in item.grad_target_pairs.items()}
     if not sparse:
-        raise DatasetError(f"{file} names no gradient, so there is nothing to synchronize; is it a graph_item file?")
-    listed = [_plain(parsed(each.value, "VariableDef", file).variable_name) for each in item.info.variables]
+        raise DatasetError(f"{file} must name gradients to synchronize, but names none; is it a graph_item file?")
+    listed = [_plain(parse_message(entry.value, "VariableDef", file).variable_name) for entry in item.info.variables]
     order = [name for name in dict.fromkeys([*listed, *nodes]) if name in sparse]
     missing = next((name for name in sparse if name not in nodes), None)
     if missing is not None:
-        raise DatasetError(f"{file} has a gradient for {quoted(missing)}, which its graph does not hold.")
+        raise DatasetError(f"{file} has a gradient for {quote(missing)}, which its graph does not contain.")
     return GraphFacts(tuple((name, *_shape_and_dtype(nodes[name], file), sparse[name]) for name in order))
 
 
 def _plain(tensor: str) -> str:
-    """The name of the operation that `tensor` comes from: `dense/kernel` for `dense/kernel:0`."""
+    """Return the name of the operation that `tensor` comes from: `dense/kernel` for `dense/kernel:0`."""
     return tensor.partition(":")[0]
 
 
 def _shape_and_dtype(node: Any, file: Path) -> tuple[tuple[int, ...], str]:
     if node.op not in VARIABLE_OPS:
-        raise DatasetError(f"{file} has a gradient for {quoted(node.name)}, which is a {node.op} and no variable.")
+        raise DatasetError(f"{file} has a gradient for {quote(node.name)}, which is a {node.op} instead of a variable.")
     shape, dtype = node.attr["shape"].shape, DTYPES.get(node.attr["dtype"].type)
     sizes = tuple(dim.size for dim in shape.dim)
     if shape.unknown_rank or any(size < 1 for size in sizes) or dtype is None:
         raise DatasetError(
-            f"{file}: variable {quoted(node.name)} has shape {quoted(sizes)} and type number "
+            f"{file}: variable {quote(node.name)} has shape {quote(sizes)} and type number "
             f"{node.attr['dtype'].type}; a variable's shape must be known, and its type one of "
             f"{', '.join(DTYPES.values())}."
         )

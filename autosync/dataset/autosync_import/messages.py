@@ -1,8 +1,8 @@
-"""The protobuf messages of the dataset's files, described in code: no generated file, and no TensorFlow.
+"""The protobuf messages of the dataset's files, defined in code, without generated files and without TensorFlow.
 
 `GraphItem` and `Strategy` have the field numbers of AutoDist's published definitions (Apache-2.0) as of 2020, when the
-dataset was collected; of TensorFlow's `GraphDef` and `VariableDef` only the fields are described that are read, since
-protobuf skips others. All live in a pool of their own, beside TensorFlow's.
+dataset was collected. For TensorFlow's `GraphDef` and `VariableDef`, only the fields that are read are defined, because
+protobuf skips others. All messages live in a pool separate from TensorFlow's.
 """
 
 from functools import cache
@@ -20,7 +20,7 @@ PACKAGE = "autosync.imported"
 FILE = "autosync_imported.proto"
 
 Field = tuple[str, int, str]
-"""Name, number, and type, a scalar's or a message's name; before that *repeated*, or *oneof*'s name with a colon."""
+"""Name, number, and type: a scalar's or a message's name, preceded by *repeated*, or by *oneof*'s name with a colon."""
 
 MESSAGES: dict[str, tuple[Field, ...]] = {
     "Any": (("type_url", 1, "string"), ("value", 2, "bytes")),
@@ -63,11 +63,11 @@ MESSAGES: dict[str, tuple[Field, ...]] = {
     ),
     "AllReduceSynchronizer": (("spec", 1, "int32"), ("compressor", 2, "int32"), ("group", 3, "int32")),
 }
-"""Every message by name. Enumerations are read as their numbers, which are on the wire."""
+"""Every message by name. Enumerations are read as their numbers on the wire."""
 
 
 def message_class(name: str) -> Any:
-    """The class of the message called `name`, one of `MESSAGES`."""
+    """Return the class of the message called `name`, one of `MESSAGES`."""
     return message_factory.GetMessageClass(_pool().FindMessageTypeByName(f"{PACKAGE}.{name}"))
 
 
@@ -110,7 +110,7 @@ def _add(message: descriptor_pb2.DescriptorProto, field: Field) -> None:
 
 
 def read_bytes(file: Path) -> bytes:
-    """The bytes in `file`. Raises `DatasetError`."""
+    """Return the bytes in `file`. Raises `DatasetError`."""
     try:
         return read_within(file, str(file), STATE.size)
     except SpecError as error:
@@ -119,8 +119,8 @@ def read_bytes(file: Path) -> bytes:
         raise DatasetError(f"{file} cannot be read: {error.strerror}; check the dataset's folder.") from None
 
 
-def parsed(data: bytes, name: str, where: object) -> Any:
-    """The message called `name` in `data`, which came from `where`. Raises `DatasetError`."""
+def parse_message(data: bytes, name: str, where: object) -> Any:
+    """Parse the message called `name` in `data`, which came from `where`. Raises `DatasetError`."""
     message = message_class(name)()
     try:
         message.ParseFromString(data)

@@ -9,7 +9,7 @@ from typing import Any
 
 from autosync.dataset.autosync_import.messages import read_bytes
 from autosync.errors import DatasetError
-from autosync.spec import ClusterSpec, Figure, Link, Node, cut, quoted
+from autosync.spec import ClusterSpec, Figure, Link, Node, cut, quote
 from autosync.yaml_text import parse_yaml
 
 ASSUMED_GBIT_PER_S, ASSUMED_US, ASSUMED_HOST_GBIT_PER_S = 1.0, 100.0, 8.0
@@ -17,22 +17,23 @@ UNKNOWN_CORES = 1.0
 
 
 @dataclass(frozen=True)
-class Resources:
-    """The cluster, and `devices`: AutoDist's name of each (`10.0.0.1:GPU:0`) to ours (`node0/gpu:0`)."""
+class ResourceSpec:
+    """A cluster with AutoDist's names of its devices."""
 
     cluster: ClusterSpec
     devices: Mapping[str, str]
+    """The device's name here (`node0/gpu:0`) by AutoDist's name (`10.0.0.1:GPU:0`)."""
 
     def device(self, name: str) -> str:
-        """Our name of the device that AutoDist calls `name`. Raises `DatasetError`."""
+        """Return the name here of the device that AutoDist calls `name`. Raises `DatasetError`."""
         try:
             return self.devices[name]
         except KeyError:
-            raise DatasetError(f"Device {quoted(name)} is not in the sample's resource_spec.") from None
+            raise DatasetError(f"Device {quote(name)} is not in the sample's resource_spec.") from None
 
 
-def read_resources(file: Path) -> Resources:
-    """The cluster in `file`, whose chief is the first node. Raises `DatasetError`."""
+def read_resources(file: Path) -> ResourceSpec:
+    """Return the cluster in `file`, whose chief is the first node. Raises `DatasetError`."""
     try:
         document = parse_yaml(read_bytes(file), str(file))
         entries = sorted(document["nodes"], key=lambda entry: not entry.get("chief", False))
@@ -42,14 +43,14 @@ def read_resources(file: Path) -> Resources:
     if not nodes:
         raise DatasetError(f"{file} must be a resource_spec of AutoDist, but lists no node.")
     switches = ("switch",) if len(nodes) > 1 else ()
-    links = [link for each in nodes for link in each.links(switches)]
-    cluster = ClusterSpec(tuple(each.node for each in nodes), tuple(links), switches)
-    return Resources(cluster, {theirs: ours for each in nodes for theirs, ours in each.devices()})
+    links = [link for node in nodes for link in node.links(switches)]
+    cluster = ClusterSpec(tuple(node.node for node in nodes), tuple(links), switches)
+    return ResourceSpec(cluster, {theirs: ours for node in nodes for theirs, ours in node.devices()})
 
 
 @dataclass(frozen=True)
 class _Entry:
-    """A node as the file states it. Nodes with GPUs have one worker process, others one a CPU device."""
+    """A node as stated in the file. A node with GPUs has one worker process; another node has one per CPU device."""
 
     node: Node
     gpus: tuple[int, ...]
@@ -58,8 +59,8 @@ class _Entry:
 
     @classmethod
     def of(cls, entry: Mapping[str, Any], name: str) -> _Entry:
-        gpus = tuple(sorted({int(each) for each in entry.get("gpus") or ()}))
-        cpus = tuple(sorted({0, *(int(each) for each in entry.get("cpus") or ())}))
+        gpus = tuple(sorted({int(number) for number in entry.get("gpus") or ()}))
+        cpus = tuple(sorted({0, *(int(number) for number in entry.get("cpus") or ())}))
         stated = entry.get("network_bandwidth")
         rate = Figure(ASSUMED_GBIT_PER_S, "assumed") if stated is None else Figure(float(stated), "stated")
         workers = 1 if gpus else len(cpus)

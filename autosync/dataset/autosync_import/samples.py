@@ -1,4 +1,4 @@
-"""Samples turned into records in a store."""
+"""Turns the dataset's samples into records in a store."""
 
 import math
 from collections import Counter
@@ -19,14 +19,14 @@ from autosync.yaml_text import parse_yaml
 
 GRAPH_ITEM, RESOURCES, RUNTIME = "graph_item", "resource_spec", "runtime"
 STRATEGIES = ("strategies", "strategy")
-"""Names of the folder of strategies: the README says the one, the script that laid the files out the other."""
+"""Names of the folder of strategies: the README has the first, the script that created the layout has the second."""
 
 SUFFIXES = ("", ".yml", ".yaml", ".json")
 
 
 @dataclass(frozen=True)
-class Sample:
-    """One sample's files; `model` and `cluster` are names of folders."""
+class DatasetSample:
+    """One sample's files. `model` and `cluster` are names of folders."""
 
     model: str
     cluster: str
@@ -37,29 +37,31 @@ class Sample:
     runtime: Path
 
 
-def samples_in(directory: Path) -> Iterator[Sample]:
-    """Every sample under `directory`, by name. Raises `DatasetError` when there is no model, or a file is missing."""
+def samples_in(directory: Path) -> Iterator[DatasetSample]:
+    """Yield every sample under `directory`, by name. Raises `DatasetError` without a model, or if a file is missing."""
     graph_items = sorted(directory.glob(f"*/{GRAPH_ITEM}"))
     if not graph_items:
         raise DatasetError(
-            f"AutoSync's dataset has a folder a model with a file {GRAPH_ITEM!r} in it, but {directory} has none; give "
-            "the folder that the archive was unpacked to."
+            f"AutoSync's dataset has a folder per model with a file {GRAPH_ITEM!r} in it, but {directory} has none; "
+            "pass the folder that the archive was unpacked to."
         )
     for graph_item in graph_items:
-        for cluster in sorted(each for each in graph_item.parent.iterdir() if each.is_dir()):
+        for cluster in sorted(folder for folder in graph_item.parent.iterdir() if folder.is_dir()):
             for strategies in (cluster / name for name in STRATEGIES):
                 if strategies.is_dir():
                     yield from _samples(graph_item, cluster, strategies)
 
 
-def _samples(graph_item: Path, cluster: Path, strategies: Path) -> Iterator[Sample]:
+def _samples(graph_item: Path, cluster: Path, strategies: Path) -> Iterator[DatasetSample]:
     for strategy in sorted(strategies.iterdir()):
-        resources, runtime = (_beside(cluster / folder, strategy.name) for folder in (RESOURCES, RUNTIME))
-        yield Sample(graph_item.parent.name, cluster.name, strategy.name, graph_item, strategy, resources, runtime)
+        resources, runtime = (_file_of(cluster / folder, strategy.name) for folder in (RESOURCES, RUNTIME))
+        yield DatasetSample(
+            graph_item.parent.name, cluster.name, strategy.name, graph_item, strategy, resources, runtime
+        )
 
 
-def _beside(folder: Path, name: str) -> Path:
-    """The file of the sample `name` in `folder`, whatever its suffix."""
+def _file_of(folder: Path, name: str) -> Path:
+    """Return the file of the sample `name` in `folder`, with any known suffix."""
     for suffix in SUFFIXES:
         if (folder / f"{name}{suffix}").is_file():
             return folder / f"{name}{suffix}"
@@ -68,22 +70,24 @@ def _beside(folder: Path, name: str) -> Path:
 
 RUN = "autosync"
 ID_FORMAT = "%Y%m%dT%H%M%SM%f"
-"""The format of AutoDist's name of a strategy: the time it was made, in UTC."""
+"""The format of AutoDist's name of a strategy: its creation time in UTC."""
 
 
 @dataclass
 class Imported:
-    """The number of samples that became records, and of those that did not, by `model/cluster` and reason."""
+    """The outcome of an import."""
 
     records: int = 0
+    """The number of samples that became records."""
     passed_over: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """The number of skipped samples by `model/cluster` and reason."""
 
 
 def import_dataset(directory: Path, store: RecordStore, sparse_rows: int | None = None) -> Imported:
-    """Append every sample under `directory` to `store`; importing twice adds nothing.
+    """Append every sample under `directory` to `store`. A second import adds no records.
 
-    `sparse_rows` is how many rows a replica's step touches in each variable with a sparse gradient.
-    Raises `DatasetError` when the layout is another, a graph item cannot be read, or `sparse_rows` is needed.
+    `sparse_rows` is the number of rows that a replica's step touches in each variable with a sparse gradient. Raises
+    `DatasetError` if the layout differs, a graph item cannot be read, or `sparse_rows` is needed but None.
     """
     imported = Imported()
 
@@ -103,7 +107,7 @@ def import_dataset(directory: Path, store: RecordStore, sparse_rows: int | None 
     return imported
 
 
-def _record(sample: Sample, model: ModelSpec) -> RuntimeRecord:
+def _record(sample: DatasetSample, model: ModelSpec) -> RuntimeRecord:
     resources = read_resources(sample.resources)
     strategy = read_strategy(sample.strategy, model, resources)
     step_seconds = _step_seconds(sample.runtime)
@@ -117,26 +121,26 @@ def _record(sample: Sample, model: ModelSpec) -> RuntimeRecord:
         label=sample.id,
         run=f"{RUN}/{sample.model}@{sample.cluster}",
         seed=0,
-        started_at=_made_at(sample.id),
+        started_at=_creation_time(sample.id),
         total_seconds=math.fsum(step_seconds),
         step_seconds=step_seconds,
     )
 
 
 def _step_seconds(file: Path) -> tuple[float, ...]:
-    """Seconds of each iteration, or their mean when that is all there is."""
+    """Return the seconds of each iteration, or their mean if only that is stated."""
     try:
         document = parse_yaml(read_bytes(file), str(file))
-        steps = tuple(float(each) for each in document["runtime"]) or (float(document["average"]),)
+        steps = tuple(float(seconds) for seconds in document["runtime"]) or (float(document["average"]),)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise DatasetError(
-            f"A runtime file holds 'average' and a list 'runtime', but {file} does not: {cut(repr(error))}."
+            f"A runtime file must hold 'average' and a list 'runtime', but {file} does not: {cut(repr(error))}."
         ) from None
     return steps
 
 
-def _made_at(sample_id: str) -> float:
-    """Seconds since 1970 when the strategy was made, by its name; 0 when that is no time."""
+def _creation_time(sample_id: str) -> float:
+    """Return the strategy's creation time from its name, in seconds since 1970; 0 if the name is not a time."""
     try:
         return datetime.strptime(sample_id.partition(".")[0], ID_FORMAT).replace(tzinfo=timezone.utc).timestamp()
     except ValueError:

@@ -1,4 +1,4 @@
-"""How each all-reduce algorithm goes: one file an algorithm, named as it is, which states it as `LAID_OUT`."""
+"""The all-reduce algorithms: one file per algorithm, with the algorithm's name, which defines `LAID_OUT`."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,28 +11,30 @@ from autosync.layout.moves import MovesOf, exchange_of
 from autosync.layout.topology import Topology
 from autosync.spec import ClusterSpec
 
-__all__ = ["LaidOut", "OnCluster", "laid_out"]
+__all__ = ["LaidOut", "OnCluster", "layout_of"]
 
 OnCluster: TypeAlias = Callable[[ClusterSpec], bool]
 
 
 @dataclass(frozen=True)
 class LaidOut:
-    """An algorithm laid out among replicas: what the engine does and what is sent, and the conditions on it.
-
-    The engine carries its `moves` out; what has none, it carries out by other means. `closed_form` is what they add up
-    to, for an optimizer of so many slots, where they are too many to list. It is offered where it `differs` from all
-    others on a cluster, by more than its name. Where it is `uneven`, it loads the links of some nodes more than those
-    of others that are like them, so that they must not change places.
-    """
+    """An algorithm laid out among replicas: its messages, and the clusters on which it applies."""
 
     moves: MovesOf | None = None
+    """The moves that the engine executes. None if the engine executes the algorithm by other means."""
+
     closed_form: Callable[[Topology, int], Exchange] | None = None
+    """(topology, optimizer slots) -> the sum of the moves, for algorithms with too many moves to list."""
+
     differs: OnCluster = lambda _: True
+    """Whether the algorithm differs from all others on a cluster by more than its name; only then it is offered."""
+
     uneven: OnCluster = lambda _: False
+    """Whether the algorithm loads the links of some nodes more than the links of equal nodes, so that these nodes must
+    not be exchanged."""
 
     def exchange(self, topology: Topology, slots: int) -> Exchange:
-        """What it sends and computes among the replicas, with an optimizer of `slots` slots."""
+        """The algorithm's traffic and work among the replicas, with an optimizer of `slots` slots."""
         if self.closed_form is not None:
             return self.closed_form(topology, slots)
         assert self.moves is not None
@@ -40,8 +42,8 @@ class LaidOut:
 
 
 @cache
-def laid_out(algorithm: str) -> LaidOut:
-    """What the file of that name states."""
-    found = import_module(f"{__name__}.{algorithm}").LAID_OUT
-    assert isinstance(found, LaidOut)
-    return found
+def layout_of(algorithm: str) -> LaidOut:
+    """The `LAID_OUT` of the algorithm's file."""
+    stated = import_module(f"{__name__}.{algorithm}").LAID_OUT
+    assert isinstance(stated, LaidOut)
+    return stated

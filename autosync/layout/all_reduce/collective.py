@@ -1,4 +1,4 @@
-"""Traffic of TensorFlow's collective, and of NCCL's where messages are large: a ring's."""
+"""Traffic of TensorFlow's collective, and of NCCL's for large messages: the traffic of a ring."""
 
 from autosync.layout.all_reduce import LaidOut
 from autosync.layout.all_reduce.ring import ring_exchange
@@ -6,12 +6,12 @@ from autosync.spec import ClusterSpec
 
 
 def on_gpus(cluster: ClusterSpec) -> bool:
-    """Whether every replica runs on a GPU, so that a collective is NCCL's."""
+    """Whether every replica runs on a GPU, so that NCCL executes the collective."""
     return all(device.kind == "gpu" for device in cluster.replica_devices)
 
 
 def _of_one_kind(cluster: ClusterSpec) -> bool:
-    """Whether there are several replicas, all of them devices of one kind."""
+    """Whether there are several replicas, all on devices of one kind."""
     return len(cluster.replica_devices) > 1 and len({device.kind for device in cluster.replica_devices}) == 1
 
 

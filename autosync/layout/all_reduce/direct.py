@@ -1,14 +1,16 @@
-"""Direct exchange: reduce-scatter and all-gather in which each node sends to each other one itself.
+"""Direct exchange: reduce-scatter and all-gather in which every node sends directly to every other node.
 
-Each node, or on one machine each replica, has a share of a bucket. The others send it theirs of that share, which it
-adds up, and gets the mean of theirs from them: two rounds, however many nodes there are. Where links are alike so are
-shares, and all send 2(N-1)/N of a bucket, as in a ring. Where they are not, shares are those of a linear program, down
-to none. A node without a share sends the bucket once and gets the mean once: of five nodes with one at a quarter of the
-others' rate, a ring has 1.6 buckets each way on the slow link, this one. A bucket then goes in pieces, so that means of
-some come while others are sent (`fitting/pieces.py`); into how many follows from the links (`fitting/schedule.py`).
+Each node, or on one machine each replica, owns a share of a bucket. The other nodes send it their gradients of that
+share; it adds them, and receives the means of the other shares: two rounds for any number of nodes. If links are
+equally fast, shares are equal, and every node sends 2(N-1)/N of a bucket, as in a ring. If links differ, a linear
+program sets the shares, down to zero. A node without a share sends the bucket once and receives the mean once. With
+five nodes, one of them at a quarter of the others' rate, the slow link carries 1.6 buckets each way in a ring and one
+bucket in a direct exchange. Such a bucket goes in pieces, so that some means arrive while other pieces are sent
+(`fitting/pieces.py`); the number of pieces follows from the links (`fitting/schedule.py`).
 
-A node's other replicas send their bucket to one of them, a share each in turn, and get the mean from it. This is the
-direct algorithm of Thakur, Rabenseifner and Gropp (2005), and the "all pairs" of MSCCL, with shares.
+If a node has several replicas, they send their bucket to one of them, a different one for each share, and receive the
+mean from it. This is the direct algorithm of Thakur, Rabenseifner and Gropp (2005), and the "all pairs" of MSCCL, with
+shares.
 
 In 16 bits an element is rounded at most twice while it is summed, once if nodes have one replica, and once when the
 mean is sent: its error is at most about 3 times that of one message (`wire`) of the largest partial sum.
@@ -16,14 +18,14 @@ mean is sent: its error is at most about 3 times that of one message (`wire`) of
 
 from __future__ import annotations
 
-from autosync.layout.all_reduce import LaidOut, laid_out
+from autosync.layout.all_reduce import LaidOut, layout_of
 from autosync.layout.moves import ELEMENTS, Moves
 from autosync.layout.topology import Topology
 from autosync.spec import ClusterSpec
 
 
 def _moves(topology: Topology, elements: int, item_bytes: int) -> Moves:
-    from autosync.layout.fitting.schedule import direct_on  # which asks this package for other algorithms
+    from autosync.layout.fitting.schedule import direct_on  # that module imports this package
 
     return direct_on(topology).moves(topology, elements, item_bytes)
 
@@ -34,14 +36,15 @@ def _shares_differ(cluster: ClusterSpec) -> bool:
 
     topology = Topology.of(cluster)
     sharing = len(nodes_of(topology))
-    if sharing > MOST_NODES:  # no trees are packed, so shares are even; to make and judge them takes long
+    if sharing > MOST_NODES:  # no trees are packed, so shares are even, and a schedule would take long to compute
         return sharing < len(cluster.nodes)
     shares = {way.share for way in direct_on(topology).ways}
     return len(shares) > 1 or 1 / min(shares) < len(cluster.nodes) - 0.5
 
 
 def _is_its_own(cluster: ClusterSpec) -> bool:
-    """Whether it is about as good as any, and goes in shares or pieces; or on one switch all at once."""
+    """Whether direct exchange is about as fast as the best algorithm and differs from the others: by unequal shares, by
+    pieces, or on one switch by fewer rounds."""
     from autosync.layout.fitting.schedule import direct_is_worth_it, direct_on
 
     topology = Topology.of(cluster)
@@ -49,9 +52,10 @@ def _is_its_own(cluster: ClusterSpec) -> bool:
         return False
     if _shares_differ(cluster) or direct_on(topology).pieces > 1:
         return True
-    others = laid_out("blueconnect").moves
-    assert others is not None
-    return not any(part.parts for part in topology.root.parts) and len(others(topology, ELEMENTS, 0).stages) > 2
+    blueconnect_moves = layout_of("blueconnect").moves
+    assert blueconnect_moves is not None
+    on_one_switch = not any(part.parts for part in topology.root.parts)
+    return on_one_switch and len(blueconnect_moves(topology, ELEMENTS, 0).stages) > 2
 
 
 LAID_OUT = LaidOut(_moves, differs=_is_its_own, uneven=_shares_differ)

@@ -1,10 +1,10 @@
 """Ring all-reduce: reduce-scatter, then all-gather, between neighbours (Patarasuk and Yuan 2009).
 
-N replicas cut a bucket of B bytes into N chunks. In each of N-1 steps every replica sends one chunk to the next one,
-which adds its own; then each replica has the sum of one chunk, and N-1 more steps hand the means round. Every replica
-sends 2(N-1)/N * B bytes in 2(N-1) messages.
+N replicas cut a bucket of B bytes into N chunks. In each of N-1 steps every replica sends one chunk to the next
+replica, which adds its own. Then each replica has the sum of one chunk, and N-1 more steps pass the means round. Every
+replica sends 2(N-1)/N * B bytes in 2(N-1) messages.
 
-A large chunk goes round in pieces, each as soon as it can: while one is being added, others are on the link.
+A large chunk goes round in pieces, each as early as possible: while one piece is being added, others are on the link.
 
 In 16 bits an element is rounded N-1 times while it is summed and once when the mean is sent: its error is at most
 about N times that of one message (`wire`) of the largest partial sum.
@@ -13,22 +13,22 @@ about N times that of one message (`wire`) of the largest partial sum.
 from collections.abc import Sequence
 
 from autosync.layout.all_reduce import LaidOut
-from autosync.layout.exchange import Exchange, Stage, Transfer, Work
+from autosync.layout.exchange import DeviceWork, Exchange, Stage, Transfer
 from autosync.layout.moves import Move, Moves, Span
 from autosync.layout.topology import Topology
 from autosync.spec import shard_sizes
 
 RING_PIECE_BYTES, MOST_RING_PIECES = 1 << 19, 8
-"""Bytes of each of a chunk's pieces, about, and the most pieces: each costs messages, and ops to trace."""
+"""Approximate bytes of a chunk's pieces, and the maximum number of pieces. Each piece costs messages and traced ops."""
 
 
 def ring_pieces(chunk_bytes: float) -> int:
-    """How many pieces a chunk of `chunk_bytes` is cut in, 1 or more."""
+    """The number of pieces, at least 1, into which a chunk of `chunk_bytes` is cut."""
     return max(1, min(round(chunk_bytes / RING_PIECE_BYTES), MOST_RING_PIECES))
 
 
 def ring_moves(members: Sequence[int], elements: int, item_bytes: int) -> Moves:
-    """The moves of a ring of these members."""
+    """The moves of a ring of `members`."""
     count, pieces = len(members), _pieces(len(members), elements, item_bytes)
     rounds = tuple(
         tuple(
@@ -41,19 +41,19 @@ def ring_moves(members: Sequence[int], elements: int, item_bytes: int) -> Moves:
 
 def _pieces(count: int, elements: int, item_bytes: int) -> list[tuple[int, Span]]:
     """(chunk, span) of every piece, in the order of the array; short arrays have fewer than `count` chunks."""
-    found, begin = [], 0
+    pieces, begin = [], 0
     for chunk, size in enumerate(shard_sizes(elements, min(count, elements))):
         for piece in shard_sizes(size, ring_pieces(size * item_bytes)):
-            found.append((chunk, (begin, begin + piece)))
+            pieces.append((chunk, (begin, begin + piece)))
             begin += piece
-    return found
+    return pieces
 
 
 def ring_stage(members: Sequence[int], topology: Topology) -> Stage:
-    """What the moves of a ring of these members add up to, chunks being whole."""
+    """The sum of the moves of a ring of `members`, with whole chunks."""
     count = len(members)
     hops = 2 * (count - 1)
-    ring = [topology.replicas[each] for each in members]
+    ring = [topology.replicas[member] for member in members]
     neighbours = zip(ring, (*ring[1:], ring[0]), strict=True)
     transfers = tuple(
         Transfer(source, target, payload=hops / count, messages=hops, gradients=hops)
@@ -64,9 +64,10 @@ def ring_stage(members: Sequence[int], topology: Topology) -> Stage:
 
 
 def ring_exchange(topology: Topology, slots: int) -> Exchange:
-    """Every replica adds N-1 chunks to its own and updates the whole bucket with its `slots` optimizer slots."""
+    """The exchange in which every replica adds N-1 chunks to its own and updates the whole bucket with its `slots`
+    optimizer slots."""
     count = len(topology)
-    work = tuple(Work(replica, (count - 1) / count, updated_held=1.0 + slots) for replica in topology.replicas)
+    work = tuple(DeviceWork(replica, (count - 1) / count, updated_held=1.0 + slots) for replica in topology.replicas)
     return Exchange(push=(ring_stage(range(count), topology),), work=work)
 
 

@@ -1,8 +1,8 @@
 """Tree all-reduce: a binomial reduce to the first replica, then a binomial broadcast of the mean.
 
-In round k = 0, 1, ... replica r with r mod 2^(k+1) = 2^k sends all it has added up to r - 2^k. The first replica then
-has the sum; its mean goes back the same way, from the farthest on. Whole buckets travel, 2(N-1) in 2 ceil(log2 N)
-rounds.
+In round k = 0, 1, ... replica r with r mod 2^(k+1) = 2^k sends its partial sum to replica r - 2^k. Then the first
+replica has the sum. The mean takes the reverse path, to the farthest replica first. Whole buckets travel: 2(N-1)
+messages in 2 ceil(log2 N) rounds.
 
 In 16 bits an element is rounded at most ceil(log2 N) times on its way to the first replica, and once when the mean is
 sent: its error is at most about ceil(log2 N) + 1 times that of one message (`wire`) of the largest partial sum.

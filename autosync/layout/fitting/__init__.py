@@ -1,1 +1,1 @@
-"""Schedules fitted to a cluster: trees over which links carry what they can, found by a linear program."""
+"""All-reduce schedules fitted to a cluster: a linear program packs trees so that links carry as much as they can."""

@@ -1,4 +1,4 @@
-"""Least branchings: the cheapest tree that leads from one node to all others (Chu and Liu 1965, Edmonds 1967)."""
+"""Minimum-cost arborescences: the cheapest tree from one node to all others (Chu and Liu 1965, Edmonds 1967)."""
 
 from __future__ import annotations
 
@@ -8,28 +8,29 @@ from typing import TypeAlias
 from autosync.layout.fitting.network import Pair
 
 Costs: TypeAlias = Sequence[Sequence[float]]
-"""`costs[u][v]` is what an arc from u to v costs."""
+"""`costs[u][v]` is the cost of an arc from u to v."""
 
 _Arcs: TypeAlias = Mapping[Pair, tuple[float, Pair]]
-"""The cost of each arc between nodes, of which some stand for cycles, and the arc that it stands for itself."""
+"""(u, v) -> (cost, arc). Some nodes stand for contracted cycles; `arc` is the original arc behind (u, v)."""
 
 
 def least_branching(costs: Costs, root: int) -> dict[int, int]:
-    """The parent of each node but `root` in the tree away from `root` whose arcs cost least; first arcs, if equal."""
+    """The parent of each node except `root` in the cheapest tree away from `root`. Among equal arcs, the first wins."""
     count = len(costs)
     arcs = {(u, v): (costs[u][v], (u, v)) for v in range(count) for u in range(count) if u != v != root}
-    return {child: parent for parent, child in sorted(_chosen(arcs, root, count))}
+    return {child: parent for parent, child in sorted(_cheapest_arcs(arcs, root, count))}
 
 
-def _chosen(arcs: _Arcs, root: int, fresh: int) -> set[Pair]:
-    """The arcs of the cheapest tree; `fresh` is a number that no node has."""
+def _cheapest_arcs(arcs: _Arcs, root: int, fresh: int) -> set[Pair]:
+    """The arcs of the cheapest tree. `fresh` is a number that no node has."""
     best: dict[int, tuple[float, int]] = {}
     for (u, v), (cost, _) in arcs.items():
         best[v] = min(best.get(v, (cost, u)), (cost, u))
     cycle = _cycle({child: parent for child, (_, parent) in best.items()}, root)
     if not cycle:
         return {arcs[parent, child][1] for child, (_, parent) in best.items()}
-    # The cycle becomes one node; an arc into it costs what it adds over that arc of the cycle which it makes needless.
+    # The cycle is contracted to one node. The cost of an arc into the cycle is reduced by the cost of the cycle's arc
+    # to the same node, because the new arc replaces that arc.
     contracted: dict[Pair, tuple[float, Pair]] = {}
     enters: dict[Pair, int] = {}
     for (u, v), (cost, stands_for) in arcs.items():
@@ -40,7 +41,7 @@ def _chosen(arcs: _Arcs, root: int, fresh: int) -> set[Pair]:
         contracted[ends] = min(contracted.get(ends, added), added)
         if v in cycle:
             enters[stands_for] = v
-    chosen = _chosen(contracted, root, fresh + 1)
+    chosen = _cheapest_arcs(contracted, root, fresh + 1)
     entered = next(enters[arc] for arc in chosen if arc in enters)
     return chosen | {arcs[best[v][1], v][1] for v in cycle if v != entered}
 

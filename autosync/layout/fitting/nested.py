@@ -1,4 +1,4 @@
-"""Trees that follow a topology's groups: what comes of a group meets on one of its members before it leaves."""
+"""Trees that follow a topology's groups: the sums of a group meet on one of its members before they leave the group."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from autosync.layout.topology import Group, Topology
 
 
 def nodes_of(topology: Topology) -> tuple[str, ...]:
-    """The nodes of the replicas, in the order in which they appear."""
+    """The nodes of the replicas, in order of first appearance."""
     return tuple(dict.fromkeys(topology.nodes))
 
 
 def node_group(topology: Topology) -> Group:
-    """The topology's groups, of nodes by their places in `nodes_of` instead of replicas."""
+    """The topology's groups with nodes instead of replicas as members. Nodes are numbered as in `nodes_of`."""
     place = {node: number for number, node in enumerate(nodes_of(topology))}
 
     def of(group: Group) -> Group:
-        members = tuple(sorted({place[topology.nodes[each]] for each in group.members}))
+        members = tuple(sorted({place[topology.nodes[replica]] for replica in group.members}))
         return Group(members, tuple(map(of, group.parts)) if len(members) > 1 else ())
 
     return of(topology.root)
 
 
 def direct_trees(count: int) -> Iterator[Tree]:
-    """Trees in which each of `count` nodes sends to the root itself, and gets from it."""
+    """Trees in which all of `count` nodes send directly to the root, and trees in which the root sends directly."""
     for root in range(count):
-        parents = {each: root for each in range(count) if each != root}
+        parents = {node: root for node in range(count) if node != root}
         yield from (Tree.of(root, "in", parents), Tree.of(root, "out", parents))
 
 
-def nested_trees(group: Group) -> Iterator[Tree]:
-    """Trees by groups, in which members take turns to be who sends for their group."""
+def group_trees(group: Group) -> Iterator[Tree]:
+    """Trees by groups. The member that sends for its group changes with the root."""
     for root in group.members:
         parents = _in_turn(group, root, root)
         yield from (Tree.of(root, "in", parents), Tree.of(root, "out", parents))
@@ -48,8 +48,8 @@ def _in_turn(group: Group, at: int, turn: int) -> dict[int, int]:
     return parents
 
 
-def nested_pricing(group: Group) -> Pricing:
-    """Pricing of trees in which a group's members send to the root through one of them, or each by itself."""
+def group_pricing(group: Group) -> Pricing:
+    """A pricing of trees in which a group's members send to the root through one of them, or all directly."""
 
     def price(costs: Costs, root: int, direction: Direction) -> Tree:
         def cost(child: int, parent: int) -> float:
@@ -62,8 +62,8 @@ def nested_pricing(group: Group) -> Pricing:
             if key not in known:
                 total, parents = 0.0, dict[int, int]()
                 for part in inside.parts:
-                    least, found = min(ways(at, part), key=lambda way: way[0])
-                    total, parents = total + least, parents | found
+                    least, below = min(ways(at, part), key=lambda way: way[0])
+                    total, parents = total + least, parents | below
                 known[key] = total, parents
             return known[key]
 
@@ -74,7 +74,7 @@ def nested_pricing(group: Group) -> Pricing:
             for first in part.members:
                 inside, parents = cheapest_to(first, part)
                 yield inside + cost(first, at), parents | {first: at}
-            yield sum(cost(each, at) for each in part.members), dict.fromkeys(part.members, at)
+            yield sum(cost(member, at) for member in part.members), dict.fromkeys(part.members, at)
 
         return Tree.of(root, direction, cheapest_to(root, group)[1])
 

@@ -1,4 +1,4 @@
-"""The nodes that all-reduce, and the links that a message between two of them loads."""
+"""The nodes of an all-reduce, and the links that a message between two nodes loads."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from typing import TypeAlias, final
 from autosync.spec import ClusterSpec
 
 Pair: TypeAlias = tuple[int, int]
-"""Who sends and who receives, by their places among the nodes."""
+"""(sender, receiver), as numbers of nodes."""
 
 ALIKE = 1.1
-"""Rates up to so many times the least of a group are taken for the same: noise of probing must not tell links apart."""
+"""Rates up to this multiple of the lowest rate of a group count as equal, so that probing noise splits no links."""
 
 
 @final
 @dataclass(frozen=True)
-class Network:
+class LinkNetwork:
     """`nodes` by name, `links` by their ends; a byte takes `seconds[l]` on link l; `routes[u, v]` are the links from u
     to v.
 
-    Loopbacks are left out: what goes on inside of a node is no matter of trees.
+    Loopbacks are left out, because trees do not depend on traffic inside a node.
     """
 
     nodes: tuple[str, ...]
@@ -38,8 +38,8 @@ class Network:
         return dict(zip(self.links, self.seconds, strict=True))
 
     @classmethod
-    def among(cls, cluster: ClusterSpec, nodes: Sequence[str], evened: bool = False) -> Network:
-        """The network of these nodes; `evened`, links that are alike have the mean of their rates."""
+    def among(cls, cluster: ClusterSpec, nodes: Sequence[str], evened: bool = False) -> LinkNetwork:
+        """The network of these nodes. With `evened`, links with about equal rates get the mean of these rates."""
         numbers: dict[tuple[str, str], int] = {}
         rates: list[float] = []
         routes: dict[Pair, tuple[int, ...]] = {}
@@ -54,12 +54,12 @@ class Network:
                         rates.append(link.bytes_per_second)
                 routes[u, v] = tuple(numbers[link.source, link.target] for link in route)
         return cls(
-            tuple(nodes), tuple(numbers), tuple(1 / rate for rate in (_evened(rates) if evened else rates)), routes
+            tuple(nodes), tuple(numbers), tuple(1 / rate for rate in (_even_out(rates) if evened else rates)), routes
         )
 
 
-def _evened(rates: Sequence[float]) -> list[float]:
-    """The mean of each group of rates that are alike, in three digits."""
+def _even_out(rates: Sequence[float]) -> list[float]:
+    """Replace each rate by the mean of the rates about equal to it, in three digits."""
     groups: list[list[float]] = []
     for rate in sorted(rates):
         if groups and rate <= ALIKE * groups[-1][0]:

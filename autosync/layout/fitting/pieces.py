@@ -1,10 +1,11 @@
-"""Buckets in pieces: while one is being added, the one before it goes on, or back already.
+"""Pipelined buckets: while one piece is being added, the previous piece is in a later round or already on its way back.
 
-A piece takes R rounds. The next begins a round after it, so that there are K + R - 1 rounds of K pieces, and in the
-middle of them each link carries, of R pieces, all that it carries of one. So K pieces take about L + E / K a byte,
-where L is what the busiest link takes that never waits, and L + E what the rounds of one whole bucket take that wait
-for one another. Each piece costs all messages once more. So what to cut a bucket in follows from what a byte and a
-message cost on the links at hand (`schedule.py`), for a bucket of `NOMINAL_BYTES`.
+A piece takes R rounds. The next piece begins one round later, so K pieces take K + R - 1 rounds. In the middle rounds,
+R pieces are under way, and each link carries in one round as much as it carries for one piece in all rounds. So K
+pieces take about L + E / K a byte, where L is the time of the busiest link if it never waits, and L + E is the time of
+one whole bucket whose rounds wait for one another. Every piece costs all messages again. So the number of pieces
+follows from the cost of a byte and of a message on the cluster's links (`schedule.py`), for a bucket of
+`NOMINAL_BYTES`.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ from autosync.layout.topology import Topology
 from autosync.spec import shard_sizes
 
 LEAST_WAY = 2e-3
-"""Ways of a smaller share of a bucket are left out."""
+"""Ways with a smaller share of a bucket are left out."""
 
 
 @dataclass(frozen=True)
 class Way:
-    """A `share` of a bucket is summed along `into`, and its mean goes along `out` of the same root."""
+    """A `share` of a bucket is summed along the tree `into`; the mean goes along the tree `out` of the same root."""
 
     into: Tree
     out: Tree
@@ -33,29 +34,30 @@ class Way:
 
 
 def ways_of(packing: Packing) -> tuple[Way, ...]:
-    """Trees into and out of each root in pairs, the larger shares first."""
-    found: list[Way] = []
+    """The packing as pairs of trees into and out of the same root, the larger shares first."""
+    ways: list[Way] = []
     for root in sorted({tree.root for tree, _ in packing.shares}):
         into, out = _heaviest(packing, root, "in"), _heaviest(packing, root, "out")
         while into and out:
             (there, first), (back, second) = into.pop(), out.pop()
             share = min(first, second)
-            found.append(Way(there, back, share))
+            ways.append(Way(there, back, share))
             into += [(there, first - share)] if first - share >= LEAST_WAY else []
             out += [(back, second - share)] if second - share >= LEAST_WAY else []
-    kept = [way for way in found if way.share >= LEAST_WAY]
+    kept = [way for way in ways if way.share >= LEAST_WAY]
     whole = sum(way.share for way in kept)
     return tuple(Way(way.into, way.out, way.share / whole) for way in kept)
 
 
 def _heaviest(packing: Packing, root: int, direction: Direction) -> list[tuple[Tree, float]]:
     """The trees of a root with their shares, the largest last."""
-    own = [(tree, share) for tree, share in packing.shares if (tree.root, tree.direction) == (root, direction)]
-    return sorted(own, key=lambda each: each[1])
+    shares = [(tree, share) for tree, share in packing.shares if (tree.root, tree.direction) == (root, direction)]
+    return sorted(shares, key=lambda entry: entry[1])
 
 
 def moves_along(ways: Sequence[Way], topology: Topology, elements: int, _: int = 0) -> Moves:
-    """The moves of a bucket along ways between nodes. A node's replicas send to one of them, which takes part."""
+    """The moves of a bucket along ways between nodes. On each node the replicas send to one of them, the leader, which
+    takes part for the node; leaders change from way to way."""
     on_node: dict[str, list[int]] = {}
     for replica, node in enumerate(topology.nodes):
         on_node.setdefault(node, []).append(replica)
@@ -67,28 +69,33 @@ def moves_along(ways: Sequence[Way], topology: Topology, elements: int, _: int =
     for number, (way, span) in enumerate(zip(ways, pairwise([0, *ends[:-1], elements]), strict=True)):
         if span[0] == span[1]:
             continue
-        lead = [each[number % len(each)] for each in replicas]
-        inside = [(one, at) for at, each in zip(lead, replicas, strict=True) for one in each if one != at]
-        adding[0] += [Move(one, at, span) for one, at in inside]
-        copying[-1] += [Move(at, one, span) for one, at in inside]
+        leaders = [members[number % len(members)] for members in replicas]
+        inside = [
+            (member, leader)
+            for leader, members in zip(leaders, replicas, strict=True)
+            for member in members
+            if member != leader
+        ]
+        adding[0] += [Move(member, leader, span) for member, leader in inside]
+        copying[-1] += [Move(leader, member, span) for member, leader in inside]
         for rounds, tree, first in ((adding, way.into, up + 1 - len(way.into.rounds)), (copying, way.out, 0)):
             for turn, arcs in enumerate(tree.rounds, first):
-                rounds[turn] += [Move(lead[u], lead[v], span) for u, v in arcs]
-    return Moves(tuple(tuple(each) for each in adding if each), tuple(tuple(each) for each in copying if each))
+                rounds[turn] += [Move(leaders[u], leaders[v], span) for u, v in arcs]
+    return Moves(tuple(tuple(moves) for moves in adding if moves), tuple(tuple(moves) for moves in copying if moves))
 
 
 def in_pieces(moves_of: MovesOf, pieces: int, topology: Topology, elements: int) -> Moves:
-    """The moves of a bucket of which each piece goes by `moves_of`, uncut, a round after the one before it."""
+    """The moves of a bucket in pieces. Every piece goes by `moves_of`, uncut, one round after the previous piece."""
     sizes = shard_sizes(elements, min(pieces, elements))
-    each = [moves_of(topology, size, 0) for size in sizes]
-    if len(each) == 1:
-        return each[0]
-    up, down = max(len(one.adding) for one in each), max(len(one.copying) for one in each)
-    adding: list[list[Move]] = [[] for _ in range(len(each) + up - 1)]
-    copying: list[list[Move]] = [[] for _ in range(len(each) + down - 1)]
-    for piece, (begin, one) in enumerate(zip(accumulate((0, *sizes)), each, strict=False)):
-        for rounds, own in ((adding, one.adding), (copying, one.copying)):
-            for turn, moves in enumerate(own, piece):
+    of_pieces = [moves_of(topology, size, 0) for size in sizes]
+    if len(of_pieces) == 1:
+        return of_pieces[0]
+    up, down = max(len(piece.adding) for piece in of_pieces), max(len(piece.copying) for piece in of_pieces)
+    adding: list[list[Move]] = [[] for _ in range(len(of_pieces) + up - 1)]
+    copying: list[list[Move]] = [[] for _ in range(len(of_pieces) + down - 1)]
+    for number, (begin, piece) in enumerate(zip(accumulate((0, *sizes)), of_pieces, strict=False)):
+        for rounds, rounds_of_piece in ((adding, piece.adding), (copying, piece.copying)):
+            for turn, moves in enumerate(rounds_of_piece, number):
                 rounds[turn] += [Move(source, target, (begin + a, begin + b)) for source, target, (a, b) in moves]
     cuts = tuple(accumulate(sizes[:-1]))
     return Moves(tuple(map(tuple, adding)), tuple(map(tuple, copying)), beside=up, cuts=cuts)

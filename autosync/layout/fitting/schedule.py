@@ -1,9 +1,9 @@
-"""The schedule of an all-reduce that is fitted to a cluster: what is best of packed trees and known algorithms.
+"""The all-reduce schedule fitted to a cluster: the best of packed trees and known algorithms.
 
-Judged are, for a bucket of `NOMINAL_BYTES`: each known algorithm; the same in pieces; and, in so many pieces, the
-packing of trees that takes least in these, of all trees that were met and of the heaviest few, as each tree costs
-messages. What is best is a matter of what links carry, of what an empty message takes and of what handling one costs.
-A known algorithm whole is taken where it is within `MARGIN` of the best.
+The candidates, for a bucket of `NOMINAL_BYTES`, are each known algorithm, whole and in pieces, and for each number of
+pieces the fastest packing of trees: of all trees, and of the few heaviest trees, because each tree costs messages. The
+estimate adds the time of bytes on links, the latency of messages and the cost of handling them. A known algorithm,
+whole, is preferred if it is within `MARGIN` of the best candidate.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from functools import lru_cache, partial
 from math import inf
 from typing import final
 
-from autosync.layout.all_reduce import laid_out
-from autosync.layout.fitting.judging import Judge, Judged
-from autosync.layout.fitting.nested import direct_trees, nested_pricing, nested_trees, node_group, nodes_of
-from autosync.layout.fitting.network import Network
+from autosync.layout.all_reduce import layout_of
+from autosync.layout.fitting.nested import direct_trees, group_pricing, group_trees, node_group, nodes_of
+from autosync.layout.fitting.network import LinkNetwork
 from autosync.layout.fitting.packing import Packer, cheapest, packer_of
 from autosync.layout.fitting.pieces import Way, in_pieces, moves_along, ways_of
+from autosync.layout.fitting.schedule_cost import CostEstimator, ScheduleCost
 from autosync.layout.moves import ELEMENTS, Moves, MovesOf
 from autosync.layout.topology import Topology
 from autosync.spec import ClusterSpec
@@ -28,99 +28,105 @@ from autosync.spec.algorithms import PLACED_ALGORITHMS
 FITTED, DIRECT = "fitted", "direct"
 
 NOMINAL_BYTES = 4e6
-"""Bytes of the bucket that schedules are made for; of larger ones, messages count for less."""
+"""Bytes of the bucket that schedules are made for. In larger buckets, messages count for less."""
 
 PIECES = (1, 2, 3, 4, 6, 8, 12)
-"""In how many pieces a bucket may go."""
+"""The numbers of pieces that a bucket may be cut into."""
 
 MOST_NODES, MOST_LISTED = 16, 64
-"""The most nodes that trees are packed for, and the most replicas whose known algorithms are compared."""
+"""The maximum number of nodes for which trees are packed, and of replicas for which known algorithms are compared."""
 
 MARGIN = 0.02
-"""What the best must be better by than a known algorithm, as a share: else noise of probing would decide."""
+"""The share by which the best schedule must beat a known algorithm; with less, probing noise would decide."""
 
 
 @final
 @dataclass(frozen=True)
 class Schedule:
-    """How a bucket is all-reduced: by the known `algorithm` or, without one, along `ways`, in so many `pieces`."""
+    """A way to all-reduce a bucket: by a known algorithm or along `ways`, whole or in pieces."""
 
     algorithm: str | None
+    """The known algorithm; None: the bucket goes along `ways`."""
+
     ways: tuple[Way, ...]
     pieces: int
-    judged: Judged | None = None
+    cost: ScheduleCost | None = None
+    """The estimated cost; None if it was not estimated."""
 
     @property
     def known(self) -> str | None:
-        """The algorithm that it is, if it is one."""
+        """The known algorithm if the schedule is that algorithm, whole; else None."""
         return self.algorithm if self.pieces == 1 else None
 
     @property
     def seconds(self) -> float:
-        """Seconds of a bucket of the size that schedules are made for; endless where nobody has judged it."""
-        return inf if self.judged is None else self.judged.seconds(NOMINAL_BYTES)
+        """Estimated seconds of a bucket of `NOMINAL_BYTES`; infinite without an estimate."""
+        return inf if self.cost is None else self.cost.seconds(NOMINAL_BYTES)
 
     def is_near(self, byte_seconds: float) -> bool:
-        """Whether it takes no more than what nothing goes below, seconds a byte, and a margin."""
-        judged = self.judged
-        return judged is not None and judged.least_seconds(NOMINAL_BYTES) <= (1 + MARGIN) * byte_seconds * NOMINAL_BYTES
+        """Whether the schedule is within a margin of the lower bound `byte_seconds`, in seconds a byte."""
+        cost = self.cost
+        return cost is not None and cost.least_seconds(NOMINAL_BYTES) <= (1 + MARGIN) * byte_seconds * NOMINAL_BYTES
 
     def moves(self, topology: Topology, elements: int, item_bytes: int) -> Moves:
-        """The moves of a bucket; a known algorithm's are its own."""
+        """The moves of a bucket."""
         if self.known is not None:
             return _moves_of(self.known)(topology, elements, item_bytes)
-        each = partial(moves_along, self.ways) if self.algorithm is None else _moves_of(self.algorithm)
-        return in_pieces(each, self.pieces, topology, elements)
+        of_piece = partial(moves_along, self.ways) if self.algorithm is None else _moves_of(self.algorithm)
+        return in_pieces(of_piece, self.pieces, topology, elements)
 
 
-def fitted_to(topology: Topology) -> Schedule:
-    """The best schedule for these replicas; a known one where there are more than 16 nodes, or one alone."""
-    return _fitted(topology.cluster, topology.replicas)
+def best_schedule(topology: Topology) -> Schedule:
+    """The best schedule for these replicas; a known algorithm if there are more than 16 nodes, or only one."""
+    return _find_best(topology.cluster, topology.replicas)
 
 
 def direct_on(topology: Topology) -> Schedule:
-    """The best schedule for these replicas in which nodes send to each other alone, and none sends on for another."""
-    return _direct(topology.cluster, topology.replicas)
+    """The best schedule for these replicas in which nodes send directly to each other, without forwarding."""
+    return _find_direct(topology.cluster, topology.replicas)
 
 
 WORTH = 1.1
-"""What direct exchange may take more than the best known algorithm, whole, to be offered beside it."""
+"""Direct exchange is offered if it takes at most this multiple of the best known algorithm's time, whole."""
 
 
 def direct_is_worth_it(topology: Topology) -> bool:
-    """Whether there are shares or pieces with which direct exchange is about as good as any known algorithm."""
-    return len(topology) <= MOST_LISTED and _worth(topology.cluster, topology.replicas)
+    """Whether direct exchange, with some shares or pieces, is about as fast as the best known algorithm."""
+    return len(topology) <= MOST_LISTED and _direct_is_near(topology.cluster, topology.replicas)
 
 
 @lru_cache(maxsize=64)
-def _worth(cluster: ClusterSpec, replicas: tuple[str, ...]) -> bool:
+def _direct_is_near(cluster: ClusterSpec, replicas: tuple[str, ...]) -> bool:
     topology = Topology(cluster, replicas)
-    best = best_of(each for each in _Maker.of(topology).known() if each.known not in {None, DIRECT})
+    algorithms = _Maker.of(topology).algorithm_schedules()
+    best = best_of(schedule for schedule in algorithms if schedule.known not in {None, DIRECT})
     return direct_on(topology).seconds <= WORTH * best.seconds
 
 
 @lru_cache(maxsize=64)
-def _fitted(cluster: ClusterSpec, replicas: tuple[str, ...]) -> Schedule:
+def _find_best(cluster: ClusterSpec, replicas: tuple[str, ...]) -> Schedule:
     if len(replicas) > MOST_LISTED:
         return Schedule("ring", (), 1)
     maker = _Maker.of(Topology(cluster, replicas))
-    found = list(maker.known())
-    known = best_of([each for each in found if each.known])
-    # What pieces and trees can be better by is what rounds wait for one another, and what links are unlike.
+    candidates = list(maker.algorithm_schedules())
+    known = best_of([schedule for schedule in candidates if schedule.known])
+    # Pieces and trees can only save the time that rounds wait for one another, and the time lost on unequal links.
+    # So a known algorithm near the bound of a packing, whose links never wait, leaves nothing to search for.
     if maker.packs:
         packer = maker.all_trees()
         if not known.is_near(packer.packing().seconds):
-            found.append(maker.best_of_trees(packer))
-    best = best_of(found)
+            candidates.append(maker.best_of_trees(packer))
+    best = best_of(candidates)
     return known if known.seconds <= (1 + MARGIN) * best.seconds else best
 
 
 @lru_cache(maxsize=64)
-def _direct(cluster: ClusterSpec, replicas: tuple[str, ...]) -> Schedule:
+def _find_direct(cluster: ClusterSpec, replicas: tuple[str, ...]) -> Schedule:
     maker = _Maker.of(Topology(cluster, replicas))
     nodes = len(maker.network)
     trees = list(direct_trees(nodes))
-    # On one machine each replica has a share, on several each node; its replicas take turns at those of others.
+    # On one machine each replica has a share. On several machines each node has one, and the node's replicas take
+    # turns, share by share, to send for the node.
     pairs = list(zip(trees[::2], trees[1::2], strict=True)) * (len(replicas) if nodes == 1 else 1)
     even = tuple(Way(into, out, 1 / len(pairs)) for into, out in pairs)
     (whole,) = maker.along(even, (1,))
@@ -132,68 +138,69 @@ def _direct(cluster: ClusterSpec, replicas: tuple[str, ...]) -> Schedule:
 
 
 def best_of(schedules: Iterable[Schedule]) -> Schedule:
-    """The first of those that take least."""
-    return min(schedules, key=lambda each: each.seconds)
+    """The fastest schedule; of equally fast schedules, the first."""
+    return min(schedules, key=lambda schedule: schedule.seconds)
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class _Maker:
-    """Makes schedules for a topology and judges them, all by rates that are alike for links that are."""
+    """Makes schedules for a topology and estimates their costs. Links with about equal rates count as equal."""
 
     topology: Topology
-    network: Network
-    judge: Judge
+    network: LinkNetwork
+    judge: CostEstimator
 
     @classmethod
     def of(cls, topology: Topology) -> _Maker:
-        network = Network.among(topology.cluster, nodes_of(topology), evened=True)
-        return cls(topology, network, Judge(topology, network.byte_seconds))
+        network = LinkNetwork.among(topology.cluster, nodes_of(topology), evened=True)
+        return cls(topology, network, CostEstimator(topology, network.byte_seconds))
 
     @property
     def packs(self) -> bool:
-        """Whether trees can be packed, and there is time for it."""
+        """Whether trees can be packed in reasonable time."""
         return 1 < len(self.network) <= MOST_NODES
 
-    def known(self) -> Iterator[Schedule]:
-        """Known algorithms, whole and in pieces."""
+    def algorithm_schedules(self) -> Iterator[Schedule]:
+        """Schedules of known algorithms, whole and in pieces."""
         for name in PLACED_ALGORITHMS:
             if name == DIRECT:
-                yield Schedule(DIRECT, (), 1, direct_on(self.topology).judged)
+                yield Schedule(DIRECT, (), 1, direct_on(self.topology).cost)
             elif name != FITTED:
-                for pieces, judged in self._judged(_moves_of(name), PIECES):
-                    yield Schedule(name, (), pieces, judged)
+                for pieces, cost in self._costs(_moves_of(name), PIECES):
+                    yield Schedule(name, (), pieces, cost)
 
     def along(self, ways: tuple[Way, ...], choices: tuple[int, ...]) -> Iterator[Schedule]:
-        for pieces, judged in self._judged(partial(moves_along, ways), choices):
-            yield Schedule(None, ways, pieces, judged)
+        for pieces, cost in self._costs(partial(moves_along, ways), choices):
+            yield Schedule(None, ways, pieces, cost)
 
     def all_trees(self) -> Packer:
-        """Trees by groups and, where others are better, any; each node's own beside."""
+        """The program of each node's direct trees, of trees by groups, and of any other trees that improve on these."""
         group = node_group(self.topology)
-        packer = packer_of(self.network, [*direct_trees(len(self.network)), *nested_trees(group)])
-        packer.extend(nested_pricing(group))
+        packer = packer_of(self.network, [*direct_trees(len(self.network)), *group_trees(group)])
+        packer.extend(group_pricing(group))
         packer.extend(cheapest)
         return packer
 
     def best_of_trees(self, packer: Packer) -> Schedule:
-        """The best of packings in pieces, of all trees and of the heaviest, as many as nodes or half of that."""
-        found: list[Schedule] = []
+        """The best packing over all numbers of pieces: of all trees, or of as many of the heaviest ways as there are
+        nodes, or half as many."""
+        schedules: list[Schedule] = []
         for pieces in PIECES:
             ways = ways_of(packer.packing(pieces))
-            found += self.along(ways, (pieces,))
+            schedules += self.along(ways, (pieces,))
             heaviest = sorted(ways, key=lambda way: -way.share)
             for count in (len(self.network), len(self.network) // 2):
                 if 0 < count < len(ways):
                     trees = [tree for way in heaviest[:count] for tree in (way.into, way.out)]
-                    found += self.along(ways_of(packer_of(self.network, trees).packing(pieces)), (pieces,))
-        return best_of(found)
+                    schedules += self.along(ways_of(packer_of(self.network, trees).packing(pieces)), (pieces,))
+        return best_of(schedules)
 
-    def _judged(self, moves_of: MovesOf, choices: tuple[int, ...]) -> Iterator[tuple[int, Judged]]:
+    def _costs(self, moves_of: MovesOf, choices: tuple[int, ...]) -> Iterator[tuple[int, ScheduleCost]]:
         return zip(choices, self.judge.judged(moves_of(self.topology, ELEMENTS, 0), choices), strict=True)
 
 
 def _moves_of(algorithm: str) -> MovesOf:
-    moves = laid_out(algorithm).moves
+    moves = layout_of(algorithm).moves
     assert moves is not None
     return moves

@@ -1,4 +1,4 @@
-"""Trees among nodes: the way of what is summed into a node, or of a mean out of it, round by round."""
+"""Trees among nodes: the path of sums into a node, or of a mean out of it, round by round."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Direction: TypeAlias = Literal["in", "out"]
 @final
 @dataclass(frozen=True)
 class Tree:
-    """A tree into or out of `root`; `edges` are the other nodes with their parents, in order of node."""
+    """A tree into or out of `root`. `edges` are (node, parent) for all other nodes, in order of node."""
 
     root: int
     direction: Direction
@@ -27,19 +27,19 @@ class Tree:
 
     @cached_property
     def arcs(self) -> tuple[Pair, ...]:
-        """Who sends and who receives along each edge."""
+        """(sender, receiver) of each edge."""
         return self.edges if self.direction == "in" else tuple((parent, child) for child, parent in self.edges)
 
     @cached_property
     def rounds(self) -> tuple[tuple[Pair, ...], ...]:
-        """The arcs that are gone along at the same time, in turn: all of one depth, so none sooner than it must be."""
+        """The arcs of each round. A round has all arcs of one depth, so no message leaves earlier than it must."""
         parents, depth = dict(self.edges), {self.root: 0}
         for node in parents:
             path = [node]
             while path[-1] not in depth:
                 path.append(parents[path[-1]])
-            for below, each in enumerate(reversed(path[:-1]), depth[path[-1]] + 1):
-                depth[each] = below
+            for below, descendant in enumerate(reversed(path[:-1]), depth[path[-1]] + 1):
+                depth[descendant] = below
         levels: list[list[Pair]] = [[] for _ in range(max(depth.values()))]
         for (child, _), arc in zip(self.edges, self.arcs, strict=True):
             levels[depth[child] - 1].append(arc)

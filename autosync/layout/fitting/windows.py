@@ -1,4 +1,4 @@
-"""Which rounds of a piece go on at the same time as the next ones of other pieces."""
+"""Overlap windows of a pipeline: the rounds of different pieces that run at the same time."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from collections import Counter
 from typing import NamedTuple
 
 
-class Window(NamedTuple):
-    """Rounds of a piece, from `begin` to before `end`, that go on at the same time, each of another piece, `times`
-    times; a `share` of a bucket goes in all of these."""
+class OverlapWindow(NamedTuple):
+    """Rounds that run at the same time, each for a different piece: rounds `begin` to before `end`.
+
+    The window occurs `times` times, with a `share` of the bucket in all of them.
+    """
 
     begin: int
     end: int
@@ -16,12 +18,13 @@ class Window(NamedTuple):
     share: float
 
 
-def windows_of(rounds: int, pieces: int | None) -> list[Window]:
-    """The windows of so many pieces of so many rounds each, of which each begins a round after the one before it.
+def windows_of(rounds: int, pieces: int | None) -> list[OverlapWindow]:
+    """The overlap windows of `pieces` pieces with `rounds` rounds each, where each piece starts one round after the
+    previous one.
 
-    Without `pieces` there are so many, and so small, that all rounds always go on.
+    None stands for infinitely many small pieces, so that all rounds always run.
     """
     if pieces is None:
-        return [Window(0, rounds, 1, 1.0)]
-    found = Counter((max(0, stage - pieces + 1), min(rounds, stage + 1)) for stage in range(pieces + rounds - 1))
-    return [Window(begin, end, times, times / pieces) for (begin, end), times in found.items()]
+        return [OverlapWindow(0, rounds, 1, 1.0)]
+    windows = Counter((max(0, stage - pieces + 1), min(rounds, stage + 1)) for stage in range(pieces + rounds - 1))
+    return [OverlapWindow(begin, end, times, times / pieces) for (begin, end), times in windows.items()]

@@ -1,1 +1,1 @@
-"""Pictures, one a file. Each is drawn for a width: what a phone can show has another shape than what a page has."""
+"""Pictures, one per file. Each is drawn per width, because a phone needs another shape than a page."""

@@ -1,4 +1,4 @@
-"""What pictures share: a new figure, rows of dots with intervals, axes in milliseconds, legends."""
+"""Helpers that pictures share: figures, rows of dots with intervals, axes in milliseconds, legends."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -14,7 +14,7 @@ from autosync.report.style import INK, MUTED, PAPER, Look, Width
 
 MILLI = 1e3
 DASHED: dict[str, Any] = {"color": MUTED.light, "linewidth": 1.1, "linestyle": (0, (4, 2))}
-"""How the line looks that all else is compared with."""
+"""The style of the line with which all rows are compared."""
 
 ROW_INCHES = {False: 0.27, True: 0.42}
 FRAME_INCHES = 0.55
@@ -26,7 +26,7 @@ FINER = (
     (1.0, 3.0),
     (1.0,),
 )
-"""Steps within a decade, the finest first."""
+"""Tick steps within a decade, the finest first."""
 
 
 def figure_of(width: Width, inches: float) -> Figure:
@@ -35,12 +35,12 @@ def figure_of(width: Width, inches: float) -> Figure:
 
 
 def rows_inches(rows: int, above: bool) -> float:
-    """The height in inches of a figure of so many rows, without its legend; see `rows_axis`."""
+    """The height in inches of a figure with `rows` rows, without its legend; see `rows_axis`."""
     return FRAME_INCHES + ROW_INCHES[above] * rows
 
 
 def rows_axis(axes: Axes, names: Sequence[str], above: bool, strong: Sequence[int] = ()) -> None:
-    """Make one row a name, the first on top: names are beside the rows, or `above` each where there is little room."""
+    """Make one row per name, the first on top: names are left of the rows, or `above` each row in a narrow picture."""
     axes.set_yticks(range(len(names)), ["" if above else name for name in names])
     axes.set_ylim(len(names) - 0.4, -0.8 if above else -0.6)
     axes.grid(False, axis="y")
@@ -59,7 +59,7 @@ def rows_axis(axes: Axes, names: Sequence[str], above: bool, strong: Sequence[in
 def dot(
     axes: Axes, value: float, interval: tuple[float, float] | None, row: float, look: Look, sure: bool = True
 ) -> None:
-    """Draw a value with its interval, lying in a row; one that is less `sure` is hollow."""
+    """Draw a value with its interval in a row; a value that is less `sure` is hollow."""
     colour = look.light
     if interval is not None:
         axes.plot(interval, [row, row], color=colour, linewidth=1.6, solid_capstyle="butt", zorder=2)
@@ -70,19 +70,19 @@ def dot(
 
 
 def yardstick_line(axes: Axes, at: float) -> None:
-    """Draw the line that all rows are compared with."""
+    """Draw the line with which all rows are compared."""
     axes.axvline(at, **DASHED, zorder=1)
 
 
-def padded(values: Sequence[float], share: float = 0.06) -> tuple[float, float]:
-    """Limits of a logarithmic axis that hold all `values`, with so much room beside."""
+def pad_limits(values: Sequence[float], share: float = 0.06) -> tuple[float, float]:
+    """Limits of a logarithmic axis that hold all `values`, with this share of room at both ends."""
     low, high = min(values), max(values)
     room = (high / low) ** share if high > low else 1.0
     return low / max(room, 1.03), high * max(room, 1.03)
 
 
 def milliseconds_a_step(times: Iterable[str]) -> str:
-    """What an axis of step times counts: milliseconds, which are paced where any of `times` is."""
+    """The label of an axis of step times: milliseconds, marked as paced if any of `times` is."""
     unreal = [time for time in times if time != "real"]
     return f"{unreal[0]} milliseconds a step" if unreal else "milliseconds a step"
 
@@ -97,7 +97,7 @@ def log_axis(axes: Axes, which: str, limits: tuple[float, float], most: int = 8)
 
 
 def _plain_ticks(limits: tuple[float, float], most: int) -> list[float]:
-    """Numbers that are easy to read, about evenly apart on a logarithmic axis: the finest set of at most `most`."""
+    """Round numbers, about evenly spaced on a logarithmic axis: the finest set with at most `most` numbers."""
     low, high = limits
     for steps in FINER:
         powers = range(math.floor(math.log10(low)) - 1, math.ceil(math.log10(high)) + 1)
@@ -108,7 +108,7 @@ def _plain_ticks(limits: tuple[float, float], most: int) -> list[float]:
 
 
 def look_handle(look: Look, label: str, sure: bool = True) -> Line2D:
-    """A legend's entry for marks that look so."""
+    """A legend entry for marks with this look."""
     face = look.light if sure else PAPER.light
     return Line2D([], [], linestyle="", marker=look.marker, color=look.light, markerfacecolor=face, label=label)
 

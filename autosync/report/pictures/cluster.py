@@ -1,4 +1,6 @@
-"""The cluster: nodes on their switches, each with the rates of its links both ways, and where these come from."""
+"""Draws the cluster: nodes on their switches, with the rates of their links in both directions and the rates'
+sources.
+"""
 
 import math
 import textwrap
@@ -19,16 +21,16 @@ from autosync.words.cluster import node_in_words, pace_in_words
 
 MOST_NODES = 24
 ROW_INCHES, LINE_INCHES = 0.46, 0.13
-"""The height of a row whose node has one line beside its name, and of every line more."""
+"""The height of a row whose node has one line under its name, and of every further line."""
 
 LETTER_INCHES, MARGIN = 0.062, 0.014
-"""The width of a letter, on average, and what is left free beside the text in a node's box, as a share of the width."""
+"""The average width of a letter, and the margin around the text in a node's box, as a share of the width."""
 
 STYLES: Mapping[str, Any] = {"measured": "-", "stated": (0, (5, 2)), "assumed": (0, (1, 1.6))}
 UP, DOWN = "\N{UPWARDS ARROW}", "\N{DOWNWARDS ARROW}"
 BAR = 0.014
 BETWEEN_INCHES = 0.15
-"""What is free between the boxes of two rows."""
+"""The gap between the boxes of two rows."""
 
 
 @dataclass
@@ -72,14 +74,16 @@ def draw_cluster(cluster: ClusterSpec, width: Width) -> Drawing:
         _draw_node(axes, node.name, texts[node.name], box)
     sources = {link.gbit_per_s.source for link in cluster.links if not columns or link.source != link.target}
     handles = [
-        Line2D([], [], color=INK.light, linestyle=STYLES[each], label=each) for each in STYLES if each in sources
+        Line2D([], [], color=INK.light, linestyle=STYLES[source], label=source)
+        for source in STYLES
+        if source in sources
     ]
     legend_below(figure, handles, width)
     return Drawing(figure)
 
 
 def _above(cluster: ClusterSpec) -> dict[str, str]:
-    """The switch that each node and switch hangs on: of those that come after it, the first it is linked to."""
+    """The switch above each node and switch: the first later switch to which it is linked."""
     order = {name: place for place, name in enumerate([*(node.name for node in cluster.nodes), *cluster.switches])}
     above: dict[str, str] = {}
     for link in cluster.links:
@@ -89,13 +93,15 @@ def _above(cluster: ClusterSpec) -> dict[str, str]:
 
 
 def _places(cluster: ClusterSpec, nodes: tuple[Node, ...], above: dict[str, str]) -> dict[str, _Place]:
-    """The place of each: nodes of one switch in rows next to each other, a switch beside all that hangs on it."""
+    """The place of each node and switch: nodes of one switch are in adjacent rows, and a switch spans all rows below
+    it.
+    """
 
     def path(name: str) -> list[str]:
         return [*path(above[name]), name] if name in above else [name]
 
     order = {name: place for place, name in enumerate(cluster.switches)}
-    ordered = sorted(nodes, key=lambda node: [order.get(each, 0) for each in path(node.name)[:-1]])
+    ordered = sorted(nodes, key=lambda node: [order.get(switch, 0) for switch in path(node.name)[:-1]])
     places: dict[str, _Place] = {}
     for row, node in enumerate(ordered):
         for column, name in enumerate(path(node.name)):
@@ -104,16 +110,16 @@ def _places(cluster: ClusterSpec, nodes: tuple[Node, ...], above: dict[str, str]
 
 
 def _lines(cluster: ClusterSpec, node: Node, letters: int) -> list[str]:
-    """What there is to say of a node, in lines of at most so many `letters`; its pace begins one of its own."""
+    """Lines of at most `letters` letters that describe a node; its pace begins a line of its own."""
     loops = [link for link in cluster.links if link.source == link.target == node.name]
     inside = [f"within {rate(link.gbit_per_s.value)} Gbit/s" for link in loops] if not cluster.switches else []
     said = [", ".join([node_in_words(replace(node, pace=None)), *inside])]
     said += [pace_in_words(node.pace)] if node.pace else []
-    return [line for each in said for line in textwrap.wrap(each, letters)]
+    return [line for sentence in said for line in textwrap.wrap(sentence, letters)]
 
 
 def _draw_switch(axes: Axes, name: str, place: _Place, x: float, half: float) -> None:
-    top, bottom = place.rows[0] - half, place.rows[-1] + half / 2  # where the name of the next one stands, it has ended
+    top, bottom = place.rows[0] - half, place.rows[-1] + half / 2  # the bar ends before the name of the next switch
     box = FancyBboxPatch((x, top), BAR, bottom - top, boxstyle="round,pad=0,rounding_size=0.006", linewidth=0)
     box.set_facecolor(MUTED.light)
     axes.add_patch(box)
@@ -122,7 +128,7 @@ def _draw_switch(axes: Axes, name: str, place: _Place, x: float, half: float) ->
 
 @dataclass(frozen=True)
 class _Box:
-    """Where a node is: from `left` to `right`, in the middle of a `row`; half its height and a line's, in rows."""
+    """The box of a node: from `left` to `right`, around a `row`; half the box's height and a line's height, in rows."""
 
     left: float
     right: float
@@ -160,12 +166,12 @@ def _draw_links(axes: Axes, cluster: ClusterSpec, ends: tuple[str, str], span: t
 
 
 def _thickness(cluster: ClusterSpec, links: list[Link]) -> float:
-    """The width of a line: thin where the cluster is slow, thick where it is fast."""
+    """The width of a line: thin for slow links of the cluster, thick for fast ones."""
     rates = [link.gbit_per_s.value for link in cluster.links if link.source != link.target]
     share = min(link.gbit_per_s.value for link in links) / max(rates)
     return 0.8 + 1.6 * math.sqrt(share)
 
 
 def _rate(figure: Figure) -> str:
-    """The rate in digits, of which a measured rate has no more than two that are sure."""
+    """The rate in digits; a measured rate has two significant digits."""
     return f"{float(f'{figure.value:.2g}'):g}" if figure.source == "measured" else rate(figure.value)

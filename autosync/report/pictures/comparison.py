@@ -1,4 +1,4 @@
-"""Several runs: their winners, their speed-ups, and their curves over each other."""
+"""Draws several runs: their winners, their speed-ups, and their curves over each other."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ from autosync.report.pictures.axes import (
     legend_below,
     log_axis,
     milliseconds_a_step,
-    padded,
+    pad_limits,
     rows_axis,
     rows_inches,
     yardstick_line,
@@ -33,14 +33,23 @@ def draw_winners(rows: Sequence[tuple[str, Contender | None, Contender | None]],
     axes = figure.subplots()
     ends = []
     for row, (_, winner, baseline) in enumerate(rows):
-        for each, beside, sure in ((baseline, 0.16, False), (winner, -0.08, True)):
-            if each is not None and each.median_seconds is not None:
-                low, high = (end * MILLI for end in each.interval or (each.median_seconds,) * 2)
-                dot(axes, each.median_seconds * MILLI, (low, high), row + beside, look_of(each.architecture), sure)
+        for contender, beside, sure in ((baseline, 0.16, False), (winner, -0.08, True)):
+            if contender is not None and contender.median_seconds is not None:
+                low, high = (end * MILLI for end in contender.interval or (contender.median_seconds,) * 2)
+                dot(
+                    axes,
+                    contender.median_seconds * MILLI,
+                    (low, high),
+                    row + beside,
+                    look_of(contender.architecture),
+                    sure,
+                )
                 ends += [low, high]
     rows_axis(axes, [title for title, _, _ in rows], width.is_narrow)
-    log_axis(axes, "x", padded(ends))
-    axes.set_xlabel(milliseconds_a_step(each.time for _, *pair in rows for each in pair if each is not None))
+    log_axis(axes, "x", pad_limits(ends))
+    axes.set_xlabel(
+        milliseconds_a_step(contender.time for _, *pair in rows for contender in pair if contender is not None)
+    )
     return Drawing(figure)
 
 
@@ -61,7 +70,9 @@ def draw_speedups(rows: Sequence[tuple[str, float, tuple[float, float]]], width:
 def draw_curves(
     runs: Sequence[tuple[str, Sequence[int], Sequence[RuntimeRecord], Yardstick | None]], relative: bool, width: Width
 ) -> Drawing:
-    """A drawing of (run, numbers of complete trials, records of these, best baseline); `relative` to each run's own."""
+    """A drawing of (run, numbers of complete trials, their records, best baseline); `relative` to each run's best
+    baseline.
+    """
     figure = figure_of(width, 3.9)
     axes = figure.subplots()
     ends, handles = [], []
@@ -75,8 +86,8 @@ def draw_curves(
             band = [end * unit for end in yardstick.interval]
             axes.axhspan(*band, color=colour, alpha=0.13, linewidth=0)
             ends += band
-    log_axis(axes, "y", padded(ends), 7 if relative else 8)
-    counted = milliseconds_a_step(each.time for _, _, records, _ in runs for each in records)
+    log_axis(axes, "y", pad_limits(ends), 7 if relative else 8)
+    counted = milliseconds_a_step(record.time for _, _, records, _ in runs for record in records)
     axes.set_ylabel("best so far / best baseline" if relative else f"best {counted} so far")
     if relative:
         axes.axhline(1.0, **DASHED)

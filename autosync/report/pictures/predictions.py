@@ -1,4 +1,4 @@
-"""Predicted against measured step times, and how far predictions were off as the search went on."""
+"""Draws predicted against measured step times, and the error of predictions over the course of the search."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -17,7 +17,7 @@ from autosync.report.pictures.axes import (
     log_axis,
     look_handle,
     milliseconds_a_step,
-    padded,
+    pad_limits,
 )
 from autosync.report.style import ARCHITECTURE_LOOKS, INK, PAPER, Look, Width
 from autosync.spec import median_interval
@@ -27,30 +27,32 @@ from autosync.words.strategy import ARCHITECTURES
 
 def draw_predictions(points: Sequence[Point], width: Width) -> Drawing:
     """A drawing of all points that have both a prediction and a step time."""
-    known = [each for each in points if each.record.predicted_seconds and each.record.median_seconds]
+    known = [point for point in points if point.record.predicted_seconds and point.record.median_seconds]
     figure = figure_of(width, 7.2 if width.is_narrow else 4.1)
     rows, columns = (2, 1) if width.is_narrow else (1, 2)
     scatter, course = figure.subplots(rows, columns)
-    values = [(each.record.predicted_seconds or 1.0) * MILLI for each in known]
-    values += [end * MILLI for each in known for end in median_interval(each.record.step_seconds)]
-    limits = padded(values)
+    values = [(point.record.predicted_seconds or 1.0) * MILLI for point in known]
+    values += [end * MILLI for point in known for end in median_interval(point.record.step_seconds)]
+    limits = pad_limits(values)
     scatter.plot(limits, limits, **DASHED)
     tooltips = {}
     for architecture in ARCHITECTURES:
         for is_baseline in (True, False):
-            chosen = [each for each in known if (each.architecture, each.is_baseline) == (architecture, is_baseline)]
+            chosen = [
+                point for point in known if (point.architecture, point.is_baseline) == (architecture, is_baseline)
+            ]
             if chosen:
                 gid = f"predicted-{architecture}-{is_baseline}".replace(" ", "-")
                 _draw(scatter, course, chosen, gid)
-                tooltips[gid] = [_tooltip(each) for each in chosen]
+                tooltips[gid] = [_tooltip(point) for point in chosen]
     for which in ("x", "y"):
         log_axis(scatter, which, limits, 6)
-    unit = milliseconds_a_step(each.record.time for each in known)
+    unit = milliseconds_a_step(point.record.time for point in known)
     scatter.set(aspect="equal", xlabel=f"measured {unit}", ylabel=f"predicted {unit}")
     _finish_course(course, known)
-    there = {each.architecture for each in known}
+    there = {point.architecture for point in known}
     handles = [look_handle(ARCHITECTURE_LOOKS[name], name) for name in ARCHITECTURES if name in there]
-    if any(each.is_baseline for each in known):
+    if any(point.is_baseline for point in known):
         handles.append(look_handle(Look(INK, "o"), "baselines: hollow", sure=False))
     handles.append(Line2D([], [], color=DASHED["color"], linestyle=DASHED["linestyle"], label="predicted = measured"))
     legend_below(figure, handles, width)
@@ -60,23 +62,23 @@ def draw_predictions(points: Sequence[Point], width: Width) -> Drawing:
 def _draw(scatter: Axes, course: Axes, chosen: Sequence[Point], gid: str) -> None:
     look = ARCHITECTURE_LOOKS[chosen[0].architecture]
     hollow = chosen[0].is_baseline
-    measured = [(each.record.median_seconds or 1.0) * MILLI for each in chosen]
-    predicted = [(each.record.predicted_seconds or 1.0) * MILLI for each in chosen]
-    for each, height in zip(chosen, predicted, strict=True):
-        low, high = median_interval(each.record.step_seconds)
+    measured = [(point.record.median_seconds or 1.0) * MILLI for point in chosen]
+    predicted = [(point.record.predicted_seconds or 1.0) * MILLI for point in chosen]
+    for point, height in zip(chosen, predicted, strict=True):
+        low, high = median_interval(point.record.step_seconds)
         scatter.plot([low * MILLI, high * MILLI], [height, height], color=look.light, linewidth=0.8, alpha=0.4)
     face = PAPER.light if hollow else look.light
     marks: dict[str, Any] = {"s": 22, "marker": look.marker, "linewidth": 1.0, "zorder": 3}
     marks |= {"facecolor": face, "edgecolor": look.light}
     scatter.scatter(measured, predicted, **marks).set_gid(gid)
     off = [p / m for p, m in zip(predicted, measured, strict=True)]
-    course.scatter([each.number for each in chosen], off, **marks)
+    course.scatter([point.number for point in chosen], off, **marks)
 
 
 def _finish_course(axes: Axes, known: Sequence[Point]) -> None:
-    off = [(each.record.predicted_seconds or 1.0) / (each.record.median_seconds or 1.0) for each in known]
+    off = [(point.record.predicted_seconds or 1.0) / (point.record.median_seconds or 1.0) for point in known]
     axes.axhline(1.0, **DASHED, zorder=1)
-    log_axis(axes, "y", padded([*off, 0.8, 1.25]), 7)
+    log_axis(axes, "y", pad_limits([*off, 0.8, 1.25]), 7)
     axes.set(xlabel="trial", ylabel="predicted / measured")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
 

@@ -1,4 +1,4 @@
-"""The search, trial by trial, and under the same axis the share of trials that beat the best baseline."""
+"""Draws the search trial by trial and, below, the share of trials that beat the best baseline."""
 
 from collections.abc import Sequence
 from itertools import product
@@ -19,7 +19,7 @@ from autosync.report.pictures.axes import (
     log_axis,
     look_handle,
     milliseconds_a_step,
-    padded,
+    pad_limits,
 )
 from autosync.report.style import ARCHITECTURE_LOOKS, FAINT, INK, MUTED, PAPER, Width, look_of
 from autosync.spec import median_interval
@@ -29,13 +29,13 @@ from autosync.words.quantities import milliseconds
 from autosync.words.strategy import ARCHITECTURES
 
 SIZES = {True: 44.0, False: 20.0}
-"""Sizes of markers: of baselines (True), and of what was searched (False)."""
+"""Sizes of markers: of baselines (True) and of candidates (False)."""
 
 
 def draw_search(
     points: Sequence[Point], yardstick: Yardstick | None, rates: Sequence[HitRate], width: Width
 ) -> Drawing:
-    """Trials above, hit-rates below; without rates, the trials alone."""
+    """Draw trials above and hit-rates below; without rates, only the trials."""
     figure = figure_of(width, (5.6 if width.is_narrow else 5.2) if rates else 3.9)
     if rates:
         trials, hits = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
@@ -53,19 +53,19 @@ def draw_search(
 
 def _draw_trials(axes: Axes, points: Sequence[Point], yardstick: Yardstick | None) -> dict[str, list[str]]:
     """Draw points with intervals, the best so far, and the yardstick; return the texts over the points."""
-    timed = [each for each in points if each.record.median_seconds is not None]
+    timed = [point for point in points if point.record.median_seconds is not None]
     tooltips: dict[str, list[str]] = {}
     ends: list[float] = []
-    for each in timed:
-        low, high = (end * MILLI for end in median_interval(each.record.step_seconds))
-        axes.plot([each.number] * 2, [low, high], color=look_of(each.architecture).light, linewidth=0.8, alpha=0.4)
+    for point in timed:
+        low, high = (end * MILLI for end in median_interval(point.record.step_seconds))
+        axes.plot([point.number] * 2, [low, high], color=look_of(point.architecture).light, linewidth=0.8, alpha=0.4)
         ends += [low, high]
     for kind in product(ARCHITECTURES, (True, False), (True, False)):
-        chosen = [each for each in timed if kind == (each.architecture, each.is_baseline, each.is_stopped)]
+        chosen = [point for point in timed if kind == (point.architecture, point.is_baseline, point.is_stopped)]
         if chosen:
             gid = f"points-{'-'.join(map(str, kind))}".replace(" ", "-")
             _scatter(axes, chosen, gid)
-            tooltips[gid] = [_tooltip(each) for each in chosen]
+            tooltips[gid] = [_tooltip(point) for point in chosen]
     _ring_remeasured(axes, timed)
     if yardstick is not None:
         low, high = (end * MILLI for end in yardstick.interval)
@@ -73,23 +73,23 @@ def _draw_trials(axes: Axes, points: Sequence[Point], yardstick: Yardstick | Non
         axes.axhline(yardstick.seconds * MILLI, **DASHED)
         ends += [low, high]
     _draw_best(axes, points)
-    limits = padded(ends or [1.0, 10.0])
+    limits = pad_limits(ends or [1.0, 10.0])
     log_axis(axes, "y", limits)
-    failed = [each.number for each in points if each.record.median_seconds is None]
+    failed = [point.number for point in points if point.record.median_seconds is None]
     if failed:
         top = [limits[1]] * len(failed)
         (crosses,) = axes.plot(failed, top, "x", color=INK.light, markersize=6, clip_on=False, zorder=6)
         crosses.set_in_layout(False)
-    axes.set_ylabel(milliseconds_a_step(each.record.time for each in points))
+    axes.set_ylabel(milliseconds_a_step(point.record.time for point in points))
     return tooltips
 
 
 def _scatter(axes: Axes, chosen: Sequence[Point], gid: str) -> None:
-    """Draw trials of one kind. Those that were stopped are hollow, since only their first steps were timed."""
+    """Draw trials of one kind. Stopped trials are hollow, because only their first steps were timed."""
     look, is_baseline, stopped = look_of(chosen[0].architecture), chosen[0].is_baseline, chosen[0].is_stopped
     marks = axes.scatter(
-        [each.number for each in chosen],
-        [(each.record.median_seconds or 0.0) * MILLI for each in chosen],
+        [point.number for point in chosen],
+        [(point.record.median_seconds or 0.0) * MILLI for point in chosen],
         s=SIZES[is_baseline],
         marker=look.marker,
         facecolor=PAPER.light if stopped else look.light,
@@ -101,26 +101,26 @@ def _scatter(axes: Axes, chosen: Sequence[Point], gid: str) -> None:
 
 
 def _ring_remeasured(axes: Axes, timed: Sequence[Point]) -> None:
-    again = [each for each in timed if each.remeasured]
+    again = [point for point in timed if point.remeasured]
     axes.scatter(
-        [each.number for each in again],
-        [(each.record.median_seconds or 0.0) * MILLI for each in again],
+        [point.number for point in again],
+        [(point.record.median_seconds or 0.0) * MILLI for point in again],
         s=120, facecolor="none", edgecolor=INK.light, linewidth=1.2, zorder=5,
     )  # fmt: skip
 
 
 def _draw_best(axes: Axes, points: Sequence[Point]) -> None:
     """Draw the least median of a complete trial so far."""
-    complete = [each for each in points if each.record.outcome == "ok"]
+    complete = [point for point in points if point.record.outcome == "ok"]
     if complete:
-        best = best_so_far([each.record for each in complete]) * MILLI
-        numbers = [each.number for each in complete]
+        best = best_so_far([point.record for point in complete]) * MILLI
+        numbers = [point.number for point in complete]
         axes.step([*numbers, points[-1].number], [*best, best[-1]], where="post", color=INK.light, linewidth=1.5)
 
 
 def _draw_rates(axes: Axes, rates: Sequence[HitRate]) -> None:
-    for each in rates:
-        middle, ends, share = (each.first + each.last) / 2, [each.first - 0.4, each.last + 0.4], each.share
+    for rate in rates:
+        middle, ends, share = (rate.first + rate.last) / 2, [rate.first - 0.4, rate.last + 0.4], rate.share
         axes.plot(ends, [share.value] * 2, color=INK.light, linewidth=2.2)
         axes.plot([middle, middle], [share.low, share.high], color=INK.light, linewidth=1.0, alpha=0.6)
         axes.fill_between(ends, 0, share.value, color=FAINT.light, alpha=0.45, linewidth=0)
@@ -141,18 +141,18 @@ def _tooltip(point: Point) -> str:
 
 
 def _handles(points: Sequence[Point], yardstick: Yardstick | None) -> list[Line2D | Patch]:
-    there = {each.architecture for each in points if each.record.median_seconds is not None}
+    there = {point.architecture for point in points if point.record.median_seconds is not None}
     handles: list[Line2D | Patch] = [
         look_handle(ARCHITECTURE_LOOKS[name], name) for name in ARCHITECTURES if name in there
     ]
     plain: dict[str, Any] = {"linestyle": "", "color": INK.light, "markerfacecolor": PAPER.light}
-    if any(each.is_baseline for each in points):
+    if any(point.is_baseline for point in points):
         handles.append(Line2D([], [], marker="o", markersize=7, label="baselines: large", **plain))
-    if any(each.is_stopped for each in points):
+    if any(point.is_stopped for point in points):
         handles.append(Line2D([], [], marker="o", markersize=4.5, label="stopped early: hollow", **plain))
-    if any(each.remeasured for each in points):
+    if any(point.remeasured for point in points):
         handles.append(Line2D([], [], marker="o", markersize=10, label="measured again: ringed", **plain))
-    if any(each.record.median_seconds is None for each in points):
+    if any(point.record.median_seconds is None for point in points):
         handles.append(Line2D([], [], linestyle="", marker="x", color=INK.light, label="no step time"))
     handles.append(Line2D([], [], color=INK.light, linewidth=1.5, label="best so far"))
     if yardstick is not None:

@@ -1,4 +1,6 @@
-"""What a strategy sends over each link, beside the best baseline, and what each server and bucket of it holds."""
+"""Draws the bytes that a strategy sends over each link, compared with the best baseline, and the content of each
+server and bucket.
+"""
 
 import itertools
 from collections.abc import Iterator, Sequence
@@ -8,13 +10,13 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
 from autosync.cost import traffic
+from autosync.layout.fusion import Layout
 from autosync.layout.shards import Shard
-from autosync.layout.together import Layout
 from autosync.report.blocks import Drawing
 from autosync.report.pictures.axes import figure_of, legend_below, rows_axis, rows_inches
 from autosync.report.style import FAINT, INK, MUTED, PAPER, Colour, Width, look_of
 from autosync.spec import AllReduce, ClusterSpec, Link, ModelSpec, ParameterServer, Strategy
-from autosync.words.quantities import counted, megabytes
+from autosync.words.quantities import count_of, megabytes
 from autosync.words.strategy import algorithm_in_words, compressor_in_words
 
 MOST = 24
@@ -39,10 +41,13 @@ class Crossing:
 
 
 def crossings_of(model: ModelSpec, cluster: ClusterSpec, winner: Strategy, baseline: Strategy) -> list[Crossing]:
-    """Every direction that either strategy fills, the one that the winner fills longest first."""
-    ours, theirs = (traffic(model, cluster, each).bytes.tolist() for each in (winner, baseline))
-    found = [Crossing(*each) for each in zip(cluster.links, ours, theirs, strict=True)]
-    return sorted((each for each in found if each.winner_bytes or each.baseline_bytes), key=lambda each: -each.seconds)
+    """Every link direction that either strategy uses, the one that the winner fills longest first."""
+    ours, theirs = (traffic(model, cluster, strategy).bytes.tolist() for strategy in (winner, baseline))
+    crossings = [Crossing(*values) for values in zip(cluster.links, ours, theirs, strict=True)]
+    return sorted(
+        (crossing for crossing in crossings if crossing.winner_bytes or crossing.baseline_bytes),
+        key=lambda crossing: -crossing.seconds,
+    )
 
 
 def link_name(link: Link) -> str:
@@ -50,15 +55,15 @@ def link_name(link: Link) -> str:
 
 
 def draw_links(crossings: Sequence[Crossing], winner: str, baseline: str, width: Width) -> Drawing:
-    """Two bars a link, with the milliseconds for which each strategy's bytes fill it."""
+    """Draw two bars per link, with the milliseconds for which each strategy's bytes fill the link."""
     shown = crossings[:MOST]
     figure = figure_of(width, rows_inches(len(shown), width.is_narrow) + 0.06 * len(shown) + 0.3)
     axes = figure.subplots()
-    for row, each in enumerate(shown):
-        axes.barh(row - 0.13, each.winner_bytes / MEGA, 0.24, color=INK.light)
-        axes.barh(row + 0.13, each.baseline_bytes / MEGA, 0.24, color=FAINT.light)
-        text = " / ".join(_ms(seconds) for seconds in (each.seconds, each.baseline_seconds)) + " ms"
-        furthest = max(each.winner_bytes, each.baseline_bytes) / MEGA
+    for row, crossing in enumerate(shown):
+        axes.barh(row - 0.13, crossing.winner_bytes / MEGA, 0.24, color=INK.light)
+        axes.barh(row + 0.13, crossing.baseline_bytes / MEGA, 0.24, color=FAINT.light)
+        text = " / ".join(_ms(seconds) for seconds in (crossing.seconds, crossing.baseline_seconds)) + " ms"
+        furthest = max(crossing.winner_bytes, crossing.baseline_bytes) / MEGA
         axes.annotate(
             text,
             (furthest, row),
@@ -68,8 +73,8 @@ def draw_links(crossings: Sequence[Crossing], winner: str, baseline: str, width:
             color=MUTED.light,
             va="center",
         )
-    rows_axis(axes, [link_name(each.link) for each in shown], width.is_narrow)
-    most = max(max(each.winner_bytes, each.baseline_bytes) for each in shown) / MEGA
+    rows_axis(axes, [link_name(crossing.link) for crossing in shown], width.is_narrow)
+    most = max(max(crossing.winner_bytes, crossing.baseline_bytes) for crossing in shown) / MEGA
     axes.set(xlim=(0, most * (1.35 if width.is_narrow else 1.18)), xlabel="predicted megabytes a step")
     handles = [Patch(color=INK.light, label=winner), Patch(color=FAINT.light, label=baseline)]
     legend_below(figure, handles, width)
@@ -82,18 +87,18 @@ def _ms(seconds: float) -> str:
 
 ROW_INCHES = 0.48
 MOST_HELD = 14
-"""The most bars that are drawn; what the smallest hold beyond that is told in the caption's table."""
+"""The maximum number of bars; the caption's table has the smaller holders."""
 
 LETTER_INCHES, BOLD_INCHES = 0.065, 0.081
 BAR, HAIRLINE = 0.4, 0.004
-"""The height of a bar in rows, and the least length of one, as a share of the longest."""
+"""The height of a bar in rows, and the least length of a bar, as a share of the longest."""
 
 GATHERED = "everywhere"
 
 
 @dataclass(frozen=True)
 class Holder:
-    """A server, a bucket, or all replicas where they gather: what it is, how, and the shards it adds up."""
+    """A server, a bucket, or all replicas if they gather: its name, its method, and the shards that it adds up."""
 
     name: str
     how: str
@@ -114,10 +119,10 @@ class Holder:
 
 
 def holders_of(strategy: Strategy, model: ModelSpec) -> list[Holder]:
-    """Every holder, the one with most bytes of gradients first."""
+    """Every holder, the one with the most bytes of gradients first."""
     held: dict[tuple[str, str], list[Shard]] = {}
-    for each in Layout.of(strategy, model).shards:
-        held.setdefault(_kind(each), []).append(each)
+    for shard in Layout.of(strategy, model).shards:
+        held.setdefault(_kind(shard), []).append(shard)
     ordered = {key: tuple(sorted(parts, key=lambda part: -part.gradient_bytes)) for key, parts in held.items()}
     largest_first = sorted(ordered.items(), key=lambda item: -sum(part.gradient_bytes for part in item[1]))
     numbers = itertools.count(1)
@@ -133,13 +138,13 @@ def _name(architecture: str, where: str, numbers: Iterator[int]) -> str:
 
 
 def draw_holders(holders: Sequence[Holder], width: Width) -> Drawing:
-    """Bars to one scale; a segment is a shard, the largest first."""
+    """Draw bars to one scale; a segment is a shard, the largest first."""
     shown = holders[:MOST_HELD]
     figure = figure_of(width, 0.45 + ROW_INCHES * len(shown))
     axes = figure.subplots()
-    longest = max(each.gradient_bytes for each in shown)
-    for row, each in enumerate(shown):
-        _draw_bar(axes, each, row, longest, width)
+    longest = max(holder.gradient_bytes for holder in shown)
+    for row, holder in enumerate(shown):
+        _draw_bar(axes, holder, row, longest, width)
     axes.set(xlim=(0, longest), ylim=(len(shown) - 0.5, -0.75), yticks=[])
     axes.grid(False)
     for side in ("left", "bottom"):
@@ -149,7 +154,7 @@ def draw_holders(holders: Sequence[Holder], width: Width) -> Drawing:
 
 
 def _draw_bar(axes: Axes, holder: Holder, row: int, longest: float, width: Width) -> None:
-    text = f"{megabytes(holder.gradient_bytes)}, {counted(holder.variables, 'variable')}"
+    text = f"{megabytes(holder.gradient_bytes)}, {count_of(holder.variables, 'variable')}"
     how = f"; {holder.how}" if holder.how else ""
     axes.text(0, row - 0.27, holder.name, fontsize=8.5, fontweight="bold", va="bottom")
     title = axes.annotate(
@@ -168,21 +173,21 @@ def _draw_bar(axes: Axes, holder: Holder, row: int, longest: float, width: Width
             edgecolor=PAPER.light, linewidth=0.6,
         )  # fmt: skip
         room = size / longest * width.inches * 0.95
-        label = next((each for each in _labels(part) if LETTER_INCHES * len(each) < room), None)
+        label = next((label for label in _labels(part) if LETTER_INCHES * len(label) < room), None)
         if label is not None:
             axes.text(begin + 0.006 * longest, row, label, fontsize=8.0, color=PAPER.light, va="center")
         begin += size
 
 
 def _labels(part: Shard) -> Iterator[str]:
-    """The variable's name, in full or short, and which shard of how many it is."""
+    """The variable's name, in full or short, with the shard's number and the number of shards."""
     *_, layer, last = ("", *part.variable.name.split("/"))
     shard = f" {part.slice.index + 1}/{part.slice.count}" if part.slice.count > 1 else ""
     yield from dict.fromkeys([f"{layer}/{last}{shard}".removeprefix("/"), f"{layer or last}{shard}"])
 
 
 def _kind(part: Shard) -> tuple[str, str]:
-    """The architecture and place; what is gathered from all replicas is added up on each, in no bucket."""
+    """The architecture and the place. Parts that all replicas gather are added up on each replica, in no bucket."""
     shard = part.synchronizer
     if isinstance(shard, ParameterServer):
         return "parameter servers", shard.device
@@ -192,7 +197,7 @@ def _kind(part: Shard) -> tuple[str, str]:
 
 
 def _how(parts: Sequence[Shard]) -> str:
-    """How the shards are added up: the algorithms, local copies, staleness and encodings that occur among them."""
+    """The methods by which the shards are added up: algorithms, local copies, staleness and encodings that occur."""
     words: dict[str, None] = {}
     for part in parts:
         shard = part.synchronizer

@@ -1,16 +1,16 @@
-"""The cluster as it was measured, stated or assumed."""
+"""The section on the cluster, as it was measured, stated or assumed."""
 
 from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
-from autosync.report.blocks import Block, Note, Paragraph, Picture, Row, Table, numbers, texts
+from autosync.report.blocks import Block, Note, Paragraph, Picture, Table, TableRow, numbers, texts
 from autosync.report.findings import Findings
 from autosync.report.numbers import NOTHING, rate
 from autosync.report.pictures.cluster import MOST_NODES, draw_cluster
 from autosync.report.pictures.strategy import link_name
 from autosync.spec import ClusterSpec, Figure, Link, Node
-from autosync.words.quantities import counted
+from autosync.words.quantities import count_of
 
 
 def cluster_blocks(findings: Findings) -> list[Block]:
@@ -26,24 +26,23 @@ def cluster_blocks(findings: Findings) -> list[Block]:
         _nodes(cluster),
     ]
     if run.probe is None:
-        blocks.append(Note("Nothing was measured before this run, or it was not kept: rates are stated or assumed."))
+        blocks.append(Note("This run has no measurements of the links, so rates are stated or assumed."))
     else:
         blocks.append(Paragraph(f"Measuring the links took {run.probe['seconds']:.1f} s."))
     for count in dict.fromkeys(node.shared_cores.count for node in cluster.nodes if node.shared_cores):
-        blocks.append(Paragraph(f"Nodes only play machines here: they share {count:g} processors among them."))
+        blocks.append(Paragraph(f"The nodes are emulated on one machine, and share {count:g} processors."))
     return blocks
 
 
 def _caption(cluster: ClusterSpec) -> str:
     if not cluster.switches:
-        return (
-            f"Worker processes talk within their machine, at the rate given. n = {counted(len(cluster.nodes), 'node')}."
-        )
+        nodes = count_of(len(cluster.nodes), "node")
+        return f"Worker processes communicate within their machine, at the stated rate. n = {nodes}."
     return (
-        f"Nodes on the right, switches as bars. Arrows give Gbit/s, from a node up to its switch and down to it; lines "
-        f"are thicker where links are faster, and say how that is known. {_hidden(cluster)}"
-        f"n = {counted(sum(link.source != link.target for link in cluster.links), 'link direction')}; how single "
-        f"transfers differed is in the table."
+        f"Nodes are on the right, switches are bars. Arrows give Gbit/s, from a node up to its switch and back down; "
+        f"thicker lines are faster links, and their style shows the source of the rate. {_note_on_hidden(cluster)}"
+        f"n = {count_of(sum(link.source != link.target for link in cluster.links), 'link direction')}; the "
+        f"spread of single transfers is in the table."
     )
 
 
@@ -54,19 +53,19 @@ def _links(findings: Findings) -> Table:
         spread = (
             f"{rate(seen.slowest_gbit_per_s)} to {rate(seen.fastest_gbit_per_s)} ({seen.several})" if seen else NOTHING
         )
-        rows.append(Row((link_name(link), _figure(link.gbit_per_s), spread, _figure(link.latency_us))))
+        rows.append(TableRow((link_name(link), _figure(link.gbit_per_s), spread, _figure(link.latency_us))))
     return Table(
         (*texts("link"), *numbers("Gbit/s", "single transfers", "latency, \N{MICRO SIGN}s")),
         rows,
-        "Rate and latency of each direction, with where they come from. A measured rate is the slope of time over "
-        "bytes; beside it the slowest and the fastest single transfer of the largest messages (how many there were).",
-        folded=f"{counted(len(rows), 'link direction')} in numbers",
+        "Rate and latency of each direction, with their sources. A measured rate is the slope of time over bytes; next "
+        "to it are the slowest and the fastest single transfer of the largest messages (and the number of transfers).",
+        folded=f"{count_of(len(rows), 'link direction')} in numbers",
     )
 
 
 def _nodes(cluster: ClusterSpec) -> Table:
     rows = [
-        Row(
+        TableRow(
             (
                 node.name,
                 node.address or NOTHING,
@@ -83,8 +82,8 @@ def _nodes(cluster: ClusterSpec) -> Table:
     return Table(
         (*texts("node", "address"), *numbers(*titles)),
         rows,
-        "Copies are those of arrays in memory; a message is one more between two processes that are busy with many.",
-        folded=f"{counted(len(rows), 'node')} in numbers",
+        "Copies are of arrays in memory; a message is one more message between two processes that exchange many.",
+        folded=f"{count_of(len(rows), 'node')} in numbers",
     )
 
 
@@ -97,13 +96,13 @@ def _figure(figure: Figure) -> str:
     return f"{rate(figure.value)} {figure.source}"
 
 
-def _hidden(cluster: ClusterSpec) -> str:
+def _note_on_hidden(cluster: ClusterSpec) -> str:
     more = len(cluster.nodes) - MOST_NODES
     return f"{more} more nodes are in the table only. " if more > 0 else ""
 
 
 class TransferRates(NamedTuple):
-    """The slowest's and the fastest's rate of `several` transfers of the largest messages over a link."""
+    """Rates of the slowest and the fastest of `several` transfers of the largest messages over a link."""
 
     several: int
     slowest_gbit_per_s: float
@@ -111,8 +110,13 @@ class TransferRates(NamedTuple):
 
 
 def transfers_over(link: Link, cluster: ClusterSpec, probe: Mapping[str, Any] | None) -> TransferRates | None:
-    """The transfers in a run's `probe.json` of which all bytes crossed the link; None when there were none."""
-    rates = [rate for each in (probe or {}).get("probes", ()) if _crosses(each, link, cluster) for rate in _rates(each)]
+    """Rates of the transfers in a run's `probe.json` whose bytes all crossed the link; None without such transfers."""
+    rates = [
+        rate
+        for transfer in (probe or {}).get("probes", ())
+        if _crosses(transfer, link, cluster)
+        for rate in _rates(transfer)
+    ]
     return TransferRates(len(rates), min(rates), max(rates)) if rates else None
 
 

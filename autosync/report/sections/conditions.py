@@ -1,45 +1,47 @@
-"""The conditions: noise, hosts, versions, and when all this was measured; and the trials that failed, with reasons."""
+"""The sections on conditions (noise, hosts, versions, and times of measurement) and on failed trials with their
+reasons.
+"""
 
 import math
 import re
 from collections.abc import Iterable
 from datetime import datetime, timezone
 
-from autosync.report.blocks import Block, Facts, Note, Paragraph, Row, Table, numbers, texts
+from autosync.report.blocks import Block, Facts, Note, Paragraph, Table, TableRow, numbers, texts
 from autosync.report.findings import Findings
 from autosync.report.numbers import percent, percent_interval
 from autosync.spec import RuntimeRecord
-from autosync.words.quantities import counted, few_of
+from autosync.words.quantities import count_of, few_of
 
 
 def conditions_blocks(findings: Findings) -> list[Block]:
     records = findings.run.here
     if not records:
-        return [Note("There are no records of this run here, so nothing is known of hosts, versions and noise.")]
-    pairs = [("Within trials", _within(findings)), ("Between trials", _between(findings))]
-    pairs += [("Measured", _when(records)), ("Host", _listed(each.host for each in records if each.host))]
-    loads = [each.load_average for each in records if each.load_average is not None]
+        return [Note("There are no records of this run here, so hosts, versions and noise are unknown.")]
+    pairs = [("Within trials", _noise_within_trials(findings)), ("Between trials", _noise_between_trials(findings))]
+    pairs += [("Measured", _period(records)), ("Host", _join(record.host for record in records if record.host))]
+    loads = [record.load_average for record in records if record.load_average is not None]
     if loads:
         pairs.append(("Load before trials", f"{min(loads):.1f} to {max(loads):.1f}, averages over a minute"))
-    versions = {f"{name} {version}" for each in records for name, version in each.versions.items()}
-    return [Facts([*pairs, ("Versions", _listed(sorted(versions)))])]
+    versions = {f"{name} {version}" for record in records for name, version in record.versions.items()}
+    return [Facts([*pairs, ("Versions", _join(sorted(versions)))])]
 
 
-def _within(findings: Findings) -> str:
+def _noise_within_trials(findings: Findings) -> str:
     noise = findings.noise
     if noise.within is None:
         return "no trial has several steps"
     return (
         f"steps of one trial differ by {_relative(noise.within)} (standard deviation; the median of "
-        f"{counted(noise.trials, 'trial')})"
+        f"{count_of(noise.trials, 'trial')})"
     )
 
 
-def _between(findings: Findings) -> str:
+def _noise_between_trials(findings: Findings) -> str:
     noise = findings.noise
     if noise.between is None or noise.interval is None:
-        return "no strategy was timed several times, so it is not known"
-    low, high = (math.expm1(each) for each in noise.interval)
+        return "unknown, because no strategy was timed several times"
+    low, high = (math.expm1(end) for end in noise.interval)
     return (
         f"medians of timings of one strategy, in the search and in the finals, differ by {_relative(noise.between)} "
         f"(standard deviation; 95 % interval {percent_interval(low, high, 1)}; {noise.timings} timings of "
@@ -51,15 +53,15 @@ def _relative(deviation: float) -> str:
     return percent(math.expm1(deviation), 1)
 
 
-def _when(records: Iterable[RuntimeRecord]) -> str:
-    began = sorted(each.started_at for each in records)
+def _period(records: Iterable[RuntimeRecord]) -> str:
+    began = sorted(record.started_at for record in records)
     first, last = (
-        datetime.fromtimestamp(each, timezone.utc).strftime("%Y-%m-%d %H:%M") for each in (began[0], began[-1])
+        datetime.fromtimestamp(seconds, timezone.utc).strftime("%Y-%m-%d %H:%M") for seconds in (began[0], began[-1])
     )
-    return f"{first} to {last} UTC, {counted(len(began), 'record')}"
+    return f"{first} to {last} UTC, {count_of(len(began), 'record')}"
 
 
-def _listed(names: Iterable[str]) -> str:
+def _join(names: Iterable[str]) -> str:
     return ", ".join(dict.fromkeys(names)) or "not written down"
 
 
@@ -72,12 +74,12 @@ OUTCOMES = {"failed": 0, "timed_out": 1, "lost": 2, "stopped": 3}
 
 
 def failures_blocks(findings: Findings) -> list[Block]:
-    ended = [each for each in findings.run.here if each.outcome != "ok"]
+    ended = [record for record in findings.run.here if record.outcome != "ok"]
     blocks: list[Block] = []
     elsewhere = len(findings.run.records) - len(findings.run.here)
     if elsewhere:
         blocks.append(
-            Paragraph(f"{elsewhere} records of this run are of another cluster, and are left out everywhere.")
+            Paragraph(f"{elsewhere} records of this run are from another cluster, and are left out everywhere.")
         )
     if not ended:
         text = "None: every trial was timed to its end." if findings.points else "No trial has ended yet."
@@ -89,11 +91,11 @@ def failures_blocks(findings: Findings) -> list[Block]:
     table = Table(
         (*texts("outcome"), *numbers("trials"), *texts("reason", "strategies")),
         [
-            Row((outcome.replace("_", " "), str(len(records)), _reason(records), _names(records)))
+            TableRow((outcome.replace("_", " "), str(len(records)), _reason(records), _names(records)))
             for (outcome, _), records in ordered
         ],
-        f"{counted(len(ended), 'record')} that {'are' if len(ended) > 1 else 'is'} not ok, of "
-        f"{len(findings.run.here)}; reasons that differ by numbers only share a line and show the first. A trial "
+        f"{count_of(len(ended), 'record')} that {'are' if len(ended) > 1 else 'is'} not ok, of "
+        f"{len(findings.run.here)}; reasons that differ only in numbers share a line, which shows the first. A trial "
         f"that was lost with a worker or node ran again; one that was stopped was clearly slower than the best.",
     )
     return [*blocks, table]
@@ -109,4 +111,4 @@ def _reason(records: list[RuntimeRecord]) -> str:
 
 
 def _names(records: list[RuntimeRecord]) -> str:
-    return few_of(list(dict.fromkeys(f"{each.label} {each.strategy.digest[:8]}" for each in records)), 4)
+    return few_of(list(dict.fromkeys(f"{record.label} {record.strategy.digest[:8]}" for record in records)), 4)

@@ -1,72 +1,78 @@
-"""The factors that explain step times among all that was timed."""
+"""The section on the factors that explain step times among all timed strategies."""
 
 from functools import partial
 
-from autosync.report.blocks import Block, Note, Picture, Row, Table, numbers, texts
+from autosync.report.blocks import Block, Note, Picture, Table, TableRow, numbers, texts
 from autosync.report.findings import Findings
 from autosync.report.importance import FEWEST, Importance
 from autosync.report.numbers import NOTHING, percent, percent_interval
 from autosync.report.pictures.worths import draw_importances
-from autosync.words.quantities import counted
+from autosync.words.quantities import count_of
 
 WEAK = 0.1
 
 
 def importance_blocks(findings: Findings) -> list[Block]:
-    found = findings.importances
-    timed = sum(each.record.median_seconds is not None for each in findings.points)
-    if not found:
+    importances = findings.importances
+    timed = sum(point.record.median_seconds is not None for point in findings.points)
+    if not importances:
         why = (
-            f"{counted(timed, 'strategy')} {'was' if timed == 1 else 'were'} timed; at least {FEWEST} are needed to "
+            f"{count_of(timed, 'strategy')} {'was' if timed == 1 else 'were'} timed; at least {FEWEST} are needed to "
             f"say which factors matter."
             if timed < FEWEST
             else "No factor differs among the strategies that were timed."
         )
         return [Note(why)]
-    whole = sum(each.share for each in found)
+    whole = sum(importance.share for importance in importances)
     return [
         Picture(
             "importance",
             "The share of the variance of step time that each factor explains",
-            f"How much of the variance of log step time each factor explains, fairly divided among factors that go "
-            f"together (Shapley values of R\N{SUPERSCRIPT TWO} of a quadratic regression: LMG, Lindeman et al. 1980); "
-            f"together {percent(whole)}. Bars are 95 % intervals of a bootstrap over strategies; the upright line is "
-            f"what a factor reaches by chance in 1 of 20 shuffles. Filled: beyond chance. n = {timed} strategies, "
-            f"chosen by the search and no random sample.",
-            partial(draw_importances, found),
+            f"The share of the variance of log step time that each factor explains, divided fairly among correlated "
+            f"factors (Shapley values of R\N{SUPERSCRIPT TWO} of a quadratic regression: LMG, Lindeman et al. 1980); "
+            f"in all {percent(whole)}. Bars are 95 % intervals of a bootstrap over strategies; the vertical line "
+            f"is the share that a factor reaches by chance in 1 of 20 shuffles. Filled marks are beyond chance. "
+            f"n = {timed} strategies, which the search chose: no random sample.",
+            partial(draw_importances, importances),
         ),
-        _table(found),
+        _table(importances),
     ]
 
 
-def _table(found: list[Importance]) -> Table:
+def _table(importances: list[Importance]) -> Table:
     rows = [
-        Row(
+        TableRow(
             (
-                each.factor,
-                each.about,
-                percent(each.share),
-                percent_interval(each.low, each.high),
-                percent(each.chance),
-                _direction(each),
+                importance.factor,
+                importance.about,
+                percent(importance.share),
+                percent_interval(importance.low, importance.high),
+                percent(importance.chance),
+                _direction(importance),
             ),
-            strong=each.is_beyond_chance,
+            strong=importance.is_beyond_chance,
         )
-        for each in found
+        for importance in importances
     ]
     return Table(
         (
-            *texts("factor", "what it is"),
+            *texts("factor", "meaning"),
             *numbers("explains", "95 % interval", "by chance"),
-            *texts("more of it goes with"),
+            *texts("larger values go with"),
         ),
         rows,
-        "The direction is Spearman's rank correlation with the step time, in brackets; it says nothing of causes.",
+        "The direction is Spearman's rank correlation with the step time, in brackets; it does not show causes.",
     )
 
 
-def _direction(each: Importance) -> str:
-    if each.direction is None:
+def _direction(importance: Importance) -> str:
+    if importance.direction is None:
         return NOTHING
-    words = "neither" if abs(each.direction) < WEAK else "longer steps" if each.direction > 0 else "shorter steps"
-    return f"{words} ({each.direction:+.2f})"
+    words = (
+        "neither"
+        if abs(importance.direction) < WEAK
+        else "longer steps"
+        if importance.direction > 0
+        else "shorter steps"
+    )
+    return f"{words} ({importance.direction:+.2f})"

@@ -1,40 +1,40 @@
-"""Predicted against measured: a direct look at how well the simulator estimates step times."""
+"""The section on predicted against measured step times: how well the simulator estimates them."""
 
 from collections.abc import Sequence
 from functools import partial
 
-from autosync.report.blocks import Block, Note, Picture, Row, Table, numbers, texts
+from autosync.report.blocks import Block, Note, Picture, Table, TableRow, numbers, texts
 from autosync.report.findings import Findings, Point
 from autosync.report.numbers import percent, percent_interval
 from autosync.report.pictures.predictions import draw_predictions
 from autosync.report.style import look_of
 from autosync.stats.estimate import Estimate
-from autosync.words.cluster import predicted_for
+from autosync.words.cluster import prediction_phase
 from autosync.words.strategy import ARCHITECTURES
 
 
 def predictions_blocks(findings: Findings) -> list[Block]:
-    known = [each for each in findings.points if each.record.predicted_seconds and each.record.median_seconds]
+    known = [point for point in findings.points if point.record.predicted_seconds and point.record.median_seconds]
     if not known:
-        return [Note("Nothing was predicted before it was timed: this searcher asks no simulator.")]
+        return [Note("No strategy was predicted before it was timed, because this searcher uses no simulator.")]
     picture = Picture(
         "predictions",
         "Predicted against measured step times, and their ratio in the order of trials",
-        f"What the simulator said of each strategy before it was timed. On the dashed line it was right. "
-        f"Horizontal bars are 95 % intervals of the measured median over steps. Hollow marks are baselines, "
-        f"of which the first were predicted before anything was measured here. "
+        f"The simulator's prediction for each strategy before it was timed; on the dashed line, it is exact. "
+        f"Horizontal bars are 95 % intervals of the measured median over steps. Hollow marks are baselines; "
+        f"the first of them were predicted before any measurement of this run. "
         f"{_of_phases(findings, known)}n = {len(known)} strategies.",
         partial(draw_predictions, known),
     )
     if not findings.qualities:
-        few = "Fewer than three strategies of a kind have both figures: too few to say how good they are."
+        few = "Fewer than three strategies of a kind have both figures, which is too few to judge predictions."
         return [picture, Note(few)]
     rows = [
-        Row(
-            (name, str(each.strategies), *_cells(each.mape), *_cells(each.pairwise)),
+        TableRow(
+            (name, str(quality.strategies), *_cells(quality.mape), *_cells(quality.pairwise)),
             colour=look_of(name).colour.name if name in ARCHITECTURES else "",
         )
-        for name, each in findings.qualities.items()
+        for name, quality in findings.qualities.items()
     ]
     titles = ("n", "MAPE", "95 % interval", "pairs in order", "95 % interval")
     table = Table(
@@ -48,11 +48,11 @@ def predictions_blocks(findings: Findings) -> list[Block]:
 
 
 def _of_phases(findings: Findings, known: Sequence[Point]) -> str:
-    """Where links change, for which phase predictions are, and how many of the `known` were timed after it."""
-    said = predicted_for(findings.run.cluster)
+    """Sentences on the phase of predictions, and on `known` points timed after it; empty unless links change."""
+    said = prediction_phase(findings.run.cluster)
     if not said:
         return ""
-    later = sum(any(each.record.phases or ()) for each in known)
+    later = sum(any(point.record.phases or ()) for point in known)
     return f"{said} {later} of these were timed after phase 0, in full or in part. "
 
 

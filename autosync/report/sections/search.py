@@ -1,9 +1,9 @@
-"""The search: every trial, the best so far, and how often trials beat the best baseline."""
+"""The section on the search: every trial, the best so far, and how often trials beat the best baseline."""
 
 from collections import Counter
 from functools import partial
 
-from autosync.report.blocks import Block, Note, Paragraph, Picture, Row, Table, numbers, texts
+from autosync.report.blocks import Block, Note, Paragraph, Picture, Table, TableRow, numbers, texts
 from autosync.report.findings import Findings, Point
 from autosync.report.numbers import NOTHING, interval_ms, percent, percent_interval
 from autosync.report.pictures.search import draw_search
@@ -12,17 +12,17 @@ from autosync.runs import strategy_name
 from autosync.spec import median_interval
 from autosync.stats.estimate import share_of
 from autosync.stats.hits import hit_rates
-from autosync.words.quantities import counted, milliseconds
+from autosync.words.quantities import count_of, milliseconds
 
 OUTCOMES = {"ok": "timed to the end", "stopped": "stopped early", "failed": "failed", "timed_out": "timed out"}
 
 
 def search_blocks(findings: Findings) -> list[Block]:
     points, yardstick = findings.points, findings.yardstick
-    if not any(each.record.median_seconds is not None for each in points):
+    if not any(point.record.median_seconds is not None for point in points):
         return [Note("No trial has been timed yet, so there is no curve to draw.")]
-    searched = [each for each in points if each.is_searched]
-    rates = hit_rates([(each.number, each.hit) for each in searched]) if searched and yardstick else []
+    searched = [point for point in points if point.is_searched]
+    rates = hit_rates([(point.number, point.hit) for point in searched]) if searched and yardstick else []
     caption = (
         f"Above: the median step time of each trial with its 95 % interval over steps; large marks with a dark edge "
         f"are baselines, hollow ones were stopped early, ringed ones measured again. The line falls with the best "
@@ -49,26 +49,26 @@ def search_blocks(findings: Findings) -> list[Block]:
 
 
 def _counts(points: list[Point]) -> str:
-    outcomes = Counter(each.record.outcome for each in points)
+    outcomes = Counter(point.record.outcome for point in points)
     said = ", ".join(f"{outcomes[name]} {words}" for name, words in OUTCOMES.items() if outcomes[name])
-    baselines = sum(each.is_baseline for each in points)
-    return f"{counted(len(points), 'trial')}, {baselines} of baselines: {said}."
+    baselines = sum(point.is_baseline for point in points)
+    return f"{count_of(len(points), 'trial')}, {baselines} of baselines: {said}."
 
 
 def _hits(searched: list[Point]) -> str:
-    """The hit-rate of the whole search, and beside it that of what was drawn without the simulator."""
-    hits = sum(each.hit for each in searched)
+    """The hit-rate of the whole search, and that of the strategies that were drawn without the simulator."""
+    hits = sum(point.hit for point in searched)
     share = share_of(hits, len(searched))
     text = (
-        f"In all {hits} of {len(searched)} searched trials are hits: {percent(share.value)} "
+        f"In all, {hits} of {len(searched)} searched trials are hits: {percent(share.value)} "
         f"(95 % interval {percent_interval(share.low, share.high)})."
     )
-    drawn = [each for each in searched if each.record.label in ("explore", "random")]
+    drawn = [point for point in searched if point.record.label in ("explore", "random")]
     if drawn and len(drawn) < len(searched):
-        found = sum(each.hit for each in drawn)
-        share = share_of(found, len(drawn))
+        drawn_hits = sum(point.hit for point in drawn)
+        share = share_of(drawn_hits, len(drawn))
         text += (
-            f" Of those drawn without the simulator's advice it is {found} of {len(drawn)}: "
+            f" Among those drawn without the simulator, it is {drawn_hits} of {len(drawn)}: "
             f"{percent(share.value)} ({percent_interval(share.low, share.high)})."
         )
     return text
@@ -78,17 +78,17 @@ def _table(points: list[Point]) -> Table:
     timed = numbers("median", "95 % interval", "predicted")
     return Table(
         (*numbers("trial"), *texts("strategy", "architecture"), *timed, *texts("outcome")),
-        [_row(each) for each in points],
+        [_row(point) for point in points],
         "Every trial; intervals are over the steps of the trial.",
-        folded=f"{counted(len(points), 'trial')} in numbers",
+        folded=f"{count_of(len(points), 'trial')} in numbers",
     )
 
 
-def _row(point: Point) -> Row:
+def _row(point: Point) -> TableRow:
     record = point.record
     interval = median_interval(record.step_seconds) if record.timed else None
     median, predicted = record.median_seconds, record.predicted_seconds
-    return Row(
+    return TableRow(
         (
             str(point.number),
             strategy_name(
@@ -96,7 +96,7 @@ def _row(point: Point) -> Row:
                 record.strategy.digest,
                 record.purpose,
                 record.strategy.changes_statistics,
-                record.time if median is None else "real",  # the median says it
+                record.time if median is None else "real",  # the median is already marked
             ),
             point.architecture,
             NOTHING if median is None else milliseconds(median, record.time),

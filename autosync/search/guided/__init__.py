@@ -1,1 +1,1 @@
-"""Guided search: bred candidates, ranked by a simulator, timed in rounds."""
+"""Guided search: candidates bred and ranked on a simulator, then timed in rounds."""

@@ -1,17 +1,17 @@
-"""Choosing candidates worth timing by the simulator's predictions, corrected by what strategies alike really took.
+"""Choice of candidates by the simulator's predictions, corrected by the measured times of similar strategies.
 
-Notation: x is a strategy, f(x) the predicted log step seconds, y(x) what was measured, t(x) how often. The residual
-y - f is a Gaussian process with mean m and covariance s^2 (r(x) r(x') k(x, x') + v / t(x) [x = x']), k as in
-`DecisionCoder.kernel` with length l. r is how sure the simulator says it is, relative to what it says of the measured
-strategies; 1 for one that does not say. l and v are the likeliest of a small grid, m and s^2 the likeliest given them:
-what a learned simulator misses is mostly noise, v large, and then its predictions stand. With posterior mean mu and
-standard deviation sd, a candidate is worth its expected improvement,
+Notation: x is a strategy, f(x) the predicted log step seconds, y(x) the measured ones, t(x) the number of timings. The
+residual y - f is a Gaussian process with mean m and covariance s^2 (r(x) r(x') k(x, x') + v / t(x) [x = x']), k as in
+`DecisionCoder.kernel` with length l. r is the simulator's stated uncertainty, relative to its uncertainty about the
+measured strategies; 1 for a simulator that states none. l and v are the likeliest of a small grid, m and s^2 the
+likeliest given these two. The error of a learned simulator is mostly noise: then v is large, and its predictions stand.
+With posterior mean mu and standard deviation sd, a candidate is worth its expected improvement,
 
     E[max(0, b - z(x))] = (b - mu) Phi(u) + sd phi(u),   u = (b - mu) / sd,   b = the least mu of a measured strategy
 
-for z what it takes but for noise (Jones, Schonlau, Welch: "Efficient Global Optimization", 1998, eq. 15). b is no
-measured time, of which the least is a lucky one (Picheny, Wagner, Ginsbourger: "A benchmark of kriging-based infill
-criteria for noisy optimization", 2013, section 3.1).
+where z is the log step seconds without noise (Jones, Schonlau, Welch: "Efficient Global Optimization", 1998, eq. 15). b
+is not a measured time, because the least measured time is a lucky one (Picheny, Wagner, Ginsbourger: "A benchmark of
+kriging-based infill criteria for noisy optimization", 2013, section 3.1).
 """
 
 from __future__ import annotations
@@ -26,22 +26,24 @@ import numpy.typing as npt
 from scipy.linalg import cholesky, solve_triangular
 from scipy.special import ndtr
 
+from autosync.numeric import FloatArray
 from autosync.search.guided.decisions import DecisionCoder, Decisions
 from autosync.search.ledger import Observation
 from autosync.spec import Strategy
 
-Floats = npt.NDArray[np.float64]
-
 LENGTHS = (0.1, 0.3, 1.0)
 NOISES = (0.02, 0.1, 0.5, 2.0, 8.0)
-"""Candidates for the variance of one trial's noise, over s^2: v in the module's head."""
+"""Candidates for the variance of one trial's noise, relative to s^2: v in the module's docstring."""
 
 NOISES_OF_LEARNED = (2.0, 8.0)
-"""The same for a simulator that says how sure it is: it has learned what it could from the same trials, and in a few of
-them noise is easily taken for more. Its spread holds that noise too: it tells of what it is surer, but not how sure."""
+"""Candidates for v with a simulator that states its uncertainty.
+
+Such a simulator has learned from the same trials, and a few trials' noise is easily mistaken for a pattern. Its spread
+includes that noise: the spread ranks predictions by certainty, but its size is not calibrated.
+"""
 
 PRIOR_SCALE = 0.2
-"""Standard deviation of a residual, in log seconds, before enough is measured to estimate it."""
+"""Standard deviation of a residual, in log seconds, until enough strategies are measured to estimate it."""
 
 LEAST_SCALE = 0.03
 ENOUGH = 3
@@ -49,32 +51,33 @@ LEAST_VARIANCE = 1e-9
 
 
 class Pick(NamedTuple):
-    """A candidate to time, by its place in the pool, and its expected improvement in log seconds."""
+    """A candidate to time."""
 
     place: int
+    """The candidate's index in the pool."""
     gain: float
+    """The expected improvement in log seconds."""
 
 
 @final
 @dataclass(frozen=True)
 class Pool:
-    """Strategies with their predicted log step seconds, float64 (n,).
-
-    `spread`, where the simulator says, is the standard deviation of each prediction, in log seconds, float64 (n,).
-    """
+    """Strategies with their predictions."""
 
     decisions: Decisions
-    predicted: Floats
-    spread: Floats | None = None
+    predicted: FloatArray
+    """Predicted log step seconds, float64 (n,)."""
+    spread: FloatArray | None = None
+    """The standard deviation of each prediction in log seconds, float64 (n,); None if the simulator states none."""
 
     @classmethod
-    def joined(cls, pools: Sequence[Pool]) -> Pool:
-        """The strategies of all pools. An empty pool has no say in whether spreads are known."""
-        pools = [each for each in pools if len(each.predicted)] or pools
-        decisions = Decisions.joined([each.decisions for each in pools])
-        spreads = [each.spread for each in pools if each.spread is not None]
+    def concatenate(cls, pools: Sequence[Pool]) -> Pool:
+        """Return the strategies of all pools. Empty pools do not count when deciding whether spreads are known."""
+        pools = [pool for pool in pools if len(pool.predicted)] or pools
+        decisions = Decisions.concatenate([pool.decisions for pool in pools])
+        spreads = [pool.spread for pool in pools if pool.spread is not None]
         spread = np.concatenate(spreads) if len(spreads) == len(pools) else None
-        return cls(decisions, np.concatenate([each.predicted for each in pools]), spread)
+        return cls(decisions, np.concatenate([pool.predicted for pool in pools]), spread)
 
     def where(self, keep: npt.NDArray[np.bool_ | np.intp]) -> Pool:
         return Pool(self.decisions[keep], self.predicted[keep], None if self.spread is None else self.spread[keep])
@@ -82,25 +85,25 @@ class Pool:
 
 @final
 class Residuals:
-    """What measured strategies tell of the simulator's errors on others.
+    """Predicts the simulator's errors from the strategies measured so far.
 
-    `log_seconds` is float64 (measured,), each the median of so many `timings`, 1 unless given.
+    `log_seconds` is float64 (measured,): medians over `timings` trials each (None: one trial each).
     """
 
     def __init__(
-        self, coder: DecisionCoder, measured: Pool, log_seconds: Floats, timings: Sequence[int] | None = None
+        self, coder: DecisionCoder, measured: Pool, log_seconds: FloatArray, timings: Sequence[int] | None = None
     ) -> None:
         self._coder = coder
         self._measured = measured
-        self._shares_of_noise: Floats = 1.0 / np.array(timings or np.ones(len(log_seconds)), np.float64)
+        self._shares_of_noise: FloatArray = 1.0 / np.array(timings or np.ones(len(log_seconds)), np.float64)
         self._unit = PRIOR_SCALE
         if measured.spread is not None and len(measured.spread):
             self._unit = float(np.sqrt((measured.spread**2).mean()))
         noises = NOISES if measured.spread is None else NOISES_OF_LEARNED
         self.mean, self.scale, self.length, self.noise = 0.0, self._unit, LENGTHS[1], noises[1]
-        self._lower: Floats = np.zeros((0, 0))
-        self._whitened: Floats = np.zeros(0)
-        self._kernels: dict[float, Floats] = {}
+        self._lower: FloatArray = np.zeros((0, 0))
+        self._whitened: FloatArray = np.zeros(0)
+        self._kernels: dict[float, FloatArray] = {}
         if len(log_seconds):
             residuals = log_seconds - measured.predicted
             choices = [(length, noise) for length in LENGTHS for noise in noises]
@@ -111,8 +114,8 @@ class Residuals:
             self._condition(residuals, *max(choices, key=lambda choice: self._condition(residuals, *choice)))
             self.scale = max(self.scale, LEAST_SCALE)
 
-    def _condition(self, residuals: Floats, length: float, noise: float) -> float:
-        """Take these settings; return their log likelihood, maximal over mean and scale, up to a constant."""
+    def _condition(self, residuals: FloatArray, length: float, noise: float) -> float:
+        """Adopt these settings; return their log likelihood, maximized over mean and scale, up to a constant."""
         count = len(residuals)
         self.length, self.noise = length, noise
         self._lower = cholesky(self._kernels[length] + np.diag(noise * self._shares_of_noise), lower=True)
@@ -124,76 +127,83 @@ class Residuals:
             self.scale = math.sqrt(float(self._whitened @ self._whitened) / count) + LEAST_VARIANCE
         return -count * math.log(self.scale) - float(np.log(np.diag(self._lower)).sum())
 
-    def expected(self, pool: Pool) -> Floats:
-        """Posterior mean of log seconds, float64 (n,)."""
+    def posterior_mean(self, pool: Pool) -> FloatArray:
+        """Return the posterior mean of the log seconds, float64 (n,)."""
         return self.posterior(pool)[0]
 
-    def promise(self, pool: Pool) -> Floats:
-        """Log seconds that each strategy may well reach: one standard deviation below the mean, float64 (n,)."""
+    def promise(self, pool: Pool) -> FloatArray:
+        """Return log seconds that each strategy may well reach: one standard deviation below the mean, float64 (n,)."""
         means, deviations = self.posterior(pool)
         return means - deviations
 
-    def posterior(self, pool: Pool) -> tuple[Floats, Floats]:
-        """Mean and standard deviation of log seconds, float64 (n,) each."""
-        explained = self._explained(pool)
+    def posterior(self, pool: Pool) -> tuple[FloatArray, FloatArray]:
+        """Return mean and standard deviation of the log seconds, float64 (n,) each."""
+        explained = self._whitened_kernel(pool)
         variances = np.maximum(self._relative(pool) ** 2 - (explained**2).sum(0), LEAST_VARIANCE)
         return pool.predicted + self.mean + self._whitened @ explained, self.scale * np.sqrt(variances)
 
-    def _explained(self, pool: Pool) -> Floats:
-        """float64 (measured, n): L^-1 k(measured, pool), from which means and variances follow."""
+    def _whitened_kernel(self, pool: Pool) -> FloatArray:
+        """Return L^-1 k(measured, pool), float64 (measured, n), which determines means and variances."""
         if not len(self._lower):
             return np.zeros((0, len(pool.predicted)))
         return np.asarray(solve_triangular(self._lower, self._kernel(self._measured, pool, self.length), lower=True))
 
-    def _kernel(self, first: Pool, second: Pool, length: float) -> Floats:
+    def _kernel(self, first: Pool, second: Pool, length: float) -> FloatArray:
         likeness = self._coder.kernel(first.decisions, second.decisions, length)
         return np.asarray(self._relative(first)[:, None] * likeness * self._relative(second))
 
-    def _relative(self, pool: Pool) -> Floats:
-        """How sure the simulator is of each strategy: r in the module's head, float64 (n,)."""
+    def _relative(self, pool: Pool) -> FloatArray:
+        """Return the simulator's relative uncertainty of each strategy: r in the module's docstring, float64 (n,)."""
         return np.ones(len(pool.predicted)) if pool.spread is None else pool.spread / self._unit
 
 
 @final
 @dataclass(frozen=True)
 class Evidence:
-    """Timed strategies, and the log step seconds, float64 (n,), that they are expected to take without noise."""
+    """Timed strategies with their residuals."""
 
     observations: Sequence[Observation]
     residuals: Residuals
-    expected: Floats
+    expected: FloatArray
+    """The log step seconds that the strategies should take without noise, float64 (n,)."""
 
     @classmethod
     def of(
         cls, observations: Sequence[Observation], coder: DecisionCoder, pool_of: Callable[[list[Strategy]], Pool]
     ) -> Evidence:
-        pool = pool_of([each.strategy for each in observations])
-        log_seconds = np.log(np.array([each.median_seconds for each in observations]))
-        residuals = Residuals(coder, pool, log_seconds, [each.timings for each in observations])
-        return cls(observations, residuals, residuals.expected(pool))
+        pool = pool_of([observation.strategy for observation in observations])
+        log_seconds = np.log(np.array([observation.median_seconds for observation in observations]))
+        residuals = Residuals(coder, pool, log_seconds, [observation.timings for observation in observations])
+        return cls(observations, residuals, residuals.posterior_mean(pool))
 
     @property
     def best(self) -> float | None:
-        """Log step seconds of the leader."""
+        """The expected log step seconds of the fastest strategy; None if none was timed."""
         return float(self.expected.min()) if len(self.expected) else None
 
     def leaders(self, count: int) -> list[Observation]:
-        """The strategies expected to be fastest, fastest first. A lucky timing alone makes no strategy a leader."""
+        """Return the `count` strategies with the least expected time, fastest first.
+
+        A single lucky timing does not make a strategy a leader.
+        """
         return [self.observations[place] for place in np.argsort(self.expected, kind="stable")[:count]]
 
 
 def best_picks(residuals: Residuals, pool: Pool, best: float | None, count: int) -> list[Pick]:
-    """The `count` candidates most worth timing, best first; `best` is b in the module's head, None if none is timed."""
+    """Return the `count` candidates with the largest expected improvement, best first.
+
+    `best` is b in the module's docstring; None if no strategy was timed.
+    """
     means, deviations = residuals.posterior(pool)
     least = means.min(initial=math.inf) if best is None else best
     gains = expected_improvement(means, deviations, least)
-    # Where no candidate promises an improvement, all gains are zero; the means still tell better from worse.
+    # If no candidate promises an improvement, all gains are zero; the means still rank the candidates.
     return [Pick(int(place), float(gains[place])) for place in np.lexsort((means, -gains))[:count]]
 
 
-def expected_improvement(means: Floats, deviations: Floats, best: float) -> Floats:
-    """The gain expected of each candidate, which is how far it lies under `best`, all in log seconds, float64 (n,)."""
+def expected_improvement(means: FloatArray, deviations: FloatArray, best: float) -> FloatArray:
+    """Return the expected amount by which each candidate is faster than `best`, in log seconds, float64 (n,)."""
     z = (best - means) / deviations
     density = np.exp(-0.5 * z**2) / math.sqrt(2 * math.pi)
-    gains: Floats = (best - means) * ndtr(z) + deviations * density
+    gains: FloatArray = (best - means) * ndtr(z) + deviations * density
     return np.maximum(gains, 0.0)

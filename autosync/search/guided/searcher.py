@@ -1,4 +1,6 @@
-"""Guided search: breed hundreds a round on a simulator, time the few that promise most, learn from the records."""
+"""Guided search: breed hundreds of strategies a round on a simulator, time the most promising few, learn from the
+records.
+"""
 
 from __future__ import annotations
 
@@ -9,51 +11,53 @@ from dataclasses import dataclass, field, replace
 from typing import Any, final
 
 import numpy as np
-import numpy.typing as npt
 
 from autosync.cost import Simulator, with_spread
+from autosync.numeric import FloatArray
 from autosync.search.guided.acquisition import Evidence, Pool, best_picks
 from autosync.search.guided.breeding import BreedingOptions, Relief, breed
 from autosync.search.guided.decisions import DecisionCoder
 from autosync.search.guided.outlook import Outlook
 from autosync.search.ledger import STATE
 from autosync.search.protocol import FIRST_BASELINES, Proposal
-from autosync.search.searcher import Asked, RoundSearch
+from autosync.search.searcher import RoundSearch, SearcherArguments
 from autosync.space import SearchSpace
 from autosync.spec import Strategy
-from autosync.spec.codec import required
-
-Floats = npt.NDArray[np.float64]
+from autosync.spec.codec import read_required
 
 
 @final
 @dataclass(frozen=True)
 class GuidedOptions:
-    """After the `first_baselines` baselines with the shortest predicted step, a round breeds candidates from the
-    `leaders` best timed strategies, and from baselines that are left while fewer were timed. It proposes `round_size`
-    to time, of these and the baselines left.
+    """The sizes of a guided search.
 
-    Each pick is instead, with chance `explore_share`, a strategy sampled without regard to the simulator.
+    A round breeds candidates from the best timed strategies, and from remaining baselines while fewer than `leaders`
+    strategies were timed. It proposes `round_size` strategies, chosen among these candidates and the remaining
+    baselines.
     """
 
     first_baselines: int = FIRST_BASELINES
+    """The number of baselines proposed before the first round, those with the shortest predicted step."""
     round_size: int = 4
+    """Proposals in a round."""
     leaders: int = 10
+    """The number of best timed strategies that candidates are bred from."""
     explore_share: float = 0.05
+    """The chance that a pick is replaced by a strategy sampled without the simulator."""
     breeding: BreedingOptions = field(default_factory=BreedingOptions)
 
 
 @final
 class GuidedSearch(RoundSearch):
-    """Proposes baselines, then in rounds; a round depends on what was answered before it began, and on that alone.
+    """Proposes a few baselines, then rounds. A round depends only on the answers that arrived before it began.
 
-    Only a few baselines come first. The others are candidates of every round, so one that promises little is proposed
-    late or never, unless `ask_baselines` is called for it in time.
+    The remaining baselines are candidates of every round. So a baseline that promises little is proposed late or never,
+    unless `ask_baselines` is called in time.
 
-    The searcher owns `simulator` and fits it to all records at the start of a round. Before that it is asked about the
-    baselines alone, and what it said of them is kept. What it says may depend on the records of its last two fits,
-    where it lags a fit behind; none of its state is kept, but a restored search repeats the last fit. A simulator with
-    a `predict_with_spread` also says how sure it is.
+    The searcher owns `simulator` and fits it to all records at the start of a round. Before that, the simulator
+    predicts only the baselines, and the searcher keeps these predictions. A simulator that lags a fit behind may depend
+    on the records of its last two fits. The simulator's state is not saved; instead, a restored search repeats the last
+    fit. A simulator with `predict_with_spread` also states its uncertainty.
     """
 
     name = "guided"
@@ -73,41 +77,41 @@ class GuidedSearch(RoundSearch):
         self._relief = Relief(space, simulator)
         self._outlook = Outlook()
         self._predicted: dict[str, float] = {}
-        """Predicted log step seconds of the baselines that were left when the round began, by digest."""
+        """Predicted log step seconds of the baselines that remained when the round began, by digest."""
         self._fitted = 0
         """Number of proposals whose records the simulator was fitted to."""
 
     @classmethod
-    def of(cls, asked: Asked) -> GuidedSearch:
-        options = GuidedOptions(round_size=asked.round_size or GuidedOptions.round_size)
-        return cls(asked.space, asked.baselines, asked.seed, asked.simulator(), options)
+    def of(cls, arguments: SearcherArguments) -> GuidedSearch:
+        options = GuidedOptions(round_size=arguments.round_size or GuidedOptions.round_size)
+        return cls(arguments.space, arguments.baselines, arguments.seed, arguments.simulator(), options)
 
     def ask(self, count: int) -> list[Proposal]:
-        return self._asked(count, self._next)
+        return self._collect(count, self._next)
 
-    def _asked(self, count: int, following: Callable[[], Proposal | None]) -> list[Proposal]:
+    def _collect(self, count: int, following: Callable[[], Proposal | None]) -> list[Proposal]:
         if not self._ledger.proposals:
             self._predict_baselines()
-        return super()._asked(count, following)
+        return super()._collect(count, following)
 
     def expected_gain(self) -> float | None:
         return self._outlook.expected_gain()
 
-    def _own_state(self) -> dict[str, Any]:
+    def _extra_state(self) -> dict[str, Any]:
         rounds, predicted = self._outlook.rounds(), dict(self._predicted)
-        return super()._own_state() | {"rounds": rounds, "foretold": predicted, "fitted": self._fitted}
+        return super()._extra_state() | {"rounds": rounds, "foretold": predicted, "fitted": self._fitted}
 
-    def _restore_own(self, state: Mapping[str, Any]) -> None:
-        super()._restore_own(state)
-        self._outlook = Outlook.restored(required(state, "rounds", list, STATE))
-        predicted = required(state, "foretold", dict, STATE)
-        self._predicted = {name: required(predicted, name, float, STATE) for name in predicted}
-        self._fitted = required(state, "fitted", int, STATE)
+    def _restore_extra(self, state: Mapping[str, Any]) -> None:
+        super()._restore_extra(state)
+        self._outlook = Outlook.from_json(read_required(state, "rounds", list, STATE))
+        predicted = read_required(state, "foretold", dict, STATE)
+        self._predicted = {name: read_required(predicted, name, float, STATE) for name in predicted}
+        self._fitted = read_required(state, "fitted", int, STATE)
         if self._fitted:
             self._fit()
 
-    def _baseline_proposal(self) -> Proposal | None:
-        """The baseline with the shortest predicted step among those left."""
+    def _next_baseline(self) -> Proposal | None:
+        """Claim the baseline with the shortest predicted step among the remaining ones."""
         left = self._ledger.baselines_left()
         if not left:
             return None
@@ -117,33 +121,35 @@ class GuidedSearch(RoundSearch):
         return self._ledger.claim(replace(baseline, predicted_seconds=seconds))
 
     def _prediction_of(self, baseline: Proposal) -> float:
-        """Predicted log step seconds; infinite for a baseline that only a later version of the program gave."""
+        """Return the predicted log step seconds; infinite for a baseline that only a later version of the program
+        knows.
+        """
         return self._predicted.get(baseline.strategy.digest, math.inf)
 
     def _next(self) -> Proposal | None:
-        """The next of the first baselines, then of the rounds."""
+        """Return the next of the first baselines, then of the rounds."""
         if self._ledger.proposals < self._options.first_baselines + len(self._ledger.given) and (
-            baseline := self._baseline_proposal()
+            baseline := self._next_baseline()
         ):
             return baseline
         return super()._next()
 
-    def _picked(self) -> list[Proposal]:
+    def _pick_round(self) -> list[Proposal]:
         self._refit()
         evidence = Evidence.of(self._ledger.observations(), self._coder, self._pool)
         rng = random.Random(f"{self._seed}/{self.name}/{self._outlook.round}")
         candidates, pool = self._candidates(evidence, rng)
         if not candidates:
             self._outlook.begin(evidence.best, 0.0)
-            return self._explored(rng)
+            return self._sample_to_explore(rng)
         picks = best_picks(evidence.residuals, pool, evidence.best, self._options.round_size)
         self._outlook.begin(evidence.best, picks[0].gain)
-        proposals = [self._proposal(candidates[each.place], self.name, pool.predicted[each.place]) for each in picks]
-        return [self._perhaps_explored(each, rng) for each in proposals]
+        proposals = [self._proposal(candidates[pick.place], self.name, pool.predicted[pick.place]) for pick in picks]
+        return [self._maybe_explore(proposal, rng) for proposal in proposals]
 
     def _proposal(self, strategy: Strategy, label: str, predicted: float) -> Proposal:
-        """A proposal of `strategy`, under its own name if it is a baseline."""
-        proposal = self._ledger.baseline_like(strategy) or Proposal(strategy, label)
+        """Return a proposal of `strategy`, under its own name if it is a baseline."""
+        proposal = self._ledger.matching_baseline(strategy) or Proposal(strategy, label)
         return replace(proposal, predicted_seconds=math.exp(predicted))
 
     def _refit(self) -> None:
@@ -157,33 +163,33 @@ class GuidedSearch(RoundSearch):
             self._relief.fit(records)
 
     def _candidates(self, evidence: Evidence, rng: random.Random) -> tuple[list[Strategy], Pool]:
-        """New strategies worth a look, baselines among them."""
+        """Return new strategies worth a prediction, baselines included."""
         breeding = self._options.breeding
         baselines, pool = self._predict_baselines()
         left = self._ledger.left()
         if left is not None:
-            others = [each for each in left if self._ledger.is_new_and_no_baseline(each)]
-            some = rng.sample(others, min(len(others), breeding.most))
-            return some + baselines, Pool.joined([self._pool(some), pool])
-        leaders = [*(each.strategy for each in evidence.leaders(self._options.leaders)), *baselines]
+            candidates = [strategy for strategy in left if self._ledger.is_new_and_no_baseline(strategy)]
+            sampled = rng.sample(candidates, min(len(candidates), breeding.most))
+            return sampled + baselines, Pool.concatenate([self._pool(sampled), pool])
+        leaders = [*(observation.strategy for observation in evidence.leaders(self._options.leaders)), *baselines]
         pools: list[Pool] = []
 
-        def promise(strategies: list[Strategy]) -> Floats:
+        def promise(strategies: list[Strategy]) -> FloatArray:
             pools.append(self._pool(strategies))
             return evidence.residuals.promise(pools[-1])
 
         litter = breed(self._ledger.space, leaders[: self._options.leaders], rng, promise, self._relief.child, breeding)
-        new = [self._ledger.is_new_and_no_baseline(each) for each in litter]
-        bred = [each for each, keep in zip(litter, new, strict=True) if keep]
-        return bred + baselines, Pool.joined([Pool.joined(pools).where(np.array(new, np.bool_)), pool])
+        new = [self._ledger.is_new_and_no_baseline(strategy) for strategy in litter]
+        bred = [strategy for strategy, keep in zip(litter, new, strict=True) if keep]
+        return bred + baselines, Pool.concatenate([Pool.concatenate(pools).where(np.array(new, np.bool_)), pool])
 
     def _predict_baselines(self) -> tuple[list[Strategy], Pool]:
-        """Baselines that were not proposed, with what is predicted of them, that with the shortest step first."""
-        baselines = [each.strategy for each in self._ledger.baselines_left()]
+        """Return the baselines not yet proposed and their predictions, the shortest predicted step first."""
+        baselines = [proposal.strategy for proposal in self._ledger.baselines_left()]
         pool = self._pool(baselines)
         order = np.argsort(pool.predicted, kind="stable")
         baselines, pool = [baselines[place] for place in order], pool.where(order)
-        names = [each.digest for each in baselines]
+        names = [strategy.digest for strategy in baselines]
         self._predicted = dict(zip(names, pool.predicted.tolist(), strict=True))
         return baselines, pool
 
@@ -194,13 +200,13 @@ class GuidedSearch(RoundSearch):
             return Pool(decisions, np.zeros(0))
         return Pool(decisions, *with_spread(self._simulator, space.model, space.cluster, strategies))
 
-    def _perhaps_explored(self, proposal: Proposal, rng: random.Random) -> Proposal:
-        """The proposal, or now and then a sampled strategy in its place."""
+    def _maybe_explore(self, proposal: Proposal, rng: random.Random) -> Proposal:
+        """Return the proposal, or now and then a sampled strategy instead."""
         if rng.random() >= self._options.explore_share:
             return proposal
-        return next(iter(self._explored(rng)), proposal)
+        return next(iter(self._sample_to_explore(rng)), proposal)
 
-    def _explored(self, rng: random.Random) -> list[Proposal]:
-        """A new strategy that is sampled, if there is one."""
-        strategy = self._ledger.sampled(rng)
+    def _sample_to_explore(self, rng: random.Random) -> list[Proposal]:
+        """Return a newly sampled strategy as a list; an empty list if none is left."""
+        strategy = self._ledger.sample_new(rng)
         return [self._proposal(strategy, "explore", self._pool([strategy]).predicted[0])] if strategy else []

@@ -1,6 +1,7 @@
-"""Searchers that others have written about, on the same space and with the same trials: what guided search must beat.
+"""Published searchers on the same space with the same trials: the competitors of guided search.
 
-Left out: HyperOpt, whose TPE is the one here, and Nevergrad, whose strategies are evolutions like the one in `search`.
+Left out: HyperOpt, because its TPE is already here, and Nevergrad, because its strategies are evolutions like the one
+in `search`.
 """
 
 from autosync.search.rivals.encoding import Dimension, Encoding, Point

@@ -1,8 +1,8 @@
 """Bayesian optimization: a Gaussian process over points, and the candidate with the largest expected improvement.
 
 Snoek, Larochelle, Adams: "Practical Bayesian Optimization of Machine Learning Algorithms", 2012: a Matérn 5/2 kernel,
-likeliest hyperparameters, and the mean in place of what is being timed. scikit-learn's regressor is taken and not
-Optuna's `GPSampler`, since it can be asked about the strategies that there are.
+likeliest hyperparameters, and the mean instead of a time for strategies under way. This searcher uses scikit-learn's
+regressor instead of Optuna's `GPSampler`, because the regressor can predict any strategies passed to it.
 """
 
 import random
@@ -12,24 +12,23 @@ from functools import lru_cache
 from typing import Any, final
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
 
+from autosync.numeric import FloatArray
 from autosync.search.guided.acquisition import expected_improvement
 from autosync.search.rivals.encoding import Encoding, as_columns
 from autosync.search.rivals.knobs import Knobs
 from autosync.search.rivals.one_by_one import STARTUP, Known, OneByOneSearch, one_by_one
 from autosync.search.rivals.per_variable import PerVariable
-from autosync.search.searcher import Asked
+from autosync.search.searcher import SearcherArguments
 from autosync.spec import Strategy
-
-Floats = npt.NDArray[np.float64]
 
 MOST_CANDIDATES = 1000
 KEPT_POINTS = 1000
-"""The most strategies whose points are kept, those met last: those of a small space are met at each choice."""
+"""The most strategies whose points are cached, the last ones used. A small space's strategies are used at every choice.
+"""
 
 LEAST_DEVIATION = 1e-6
 GROWTH = 1.2
@@ -37,10 +36,10 @@ GROWTH = 1.2
 
 @final
 class GaussianProcessChooser:
-    """One length for all dimensions, since there are many more of them than trials.
+    """Uses one length for all dimensions, because dimensions far outnumber trials.
 
-    Hyperparameters are the likeliest given the first 10, 12, 14, 17, ... observations, a fifth more each time: to find
-    them takes most of the time, and they hardly change from one observation to the next.
+    Hyperparameters are the likeliest given the first 10, 12, 14, 17, ... observations, a fifth more each time. Their
+    fit takes most of the time, and they hardly change from one observation to the next.
     """
 
     def __init__(self, encoding: Encoding) -> None:
@@ -53,10 +52,10 @@ class GaussianProcessChooser:
         candidates = self._candidates(known, rng)
         if not candidates or not self._encoding.dimensions:
             return None
-        log_seconds = np.log([each.median_seconds for each in known.observations])
-        points = self._columns([each.strategy for each in known.observations])
+        log_seconds = np.log([observation.median_seconds for observation in known.observations])
+        points = self._columns([observation.strategy for observation in known.observations])
         process = _regressor(self._likeliest(points, log_seconds), optimizer=None).fit(points, log_seconds)
-        best = float(process.predict(points).min())  # and not the least measured, which was lucky
+        best = float(process.predict(points).min())  # not the least measured time, which was lucky
         under_way = self._columns(known.under_way)
         if len(under_way):
             believed = np.concatenate([log_seconds, process.predict(under_way)])
@@ -65,36 +64,36 @@ class GaussianProcessChooser:
         gains = expected_improvement(means, np.maximum(deviations, LEAST_DEVIATION), best)
         return candidates[int(np.lexsort((means, -gains))[0])]
 
-    def _likeliest(self, points: Floats, log_seconds: Floats) -> Any:
-        """The kernel with the likeliest hyperparameters given the first `_settled` observations."""
-        count = _settled(len(log_seconds))
+    def _likeliest(self, points: FloatArray, log_seconds: FloatArray) -> Any:
+        """Return the kernel with the likeliest hyperparameters given the first `_observations_for_fit` observations."""
+        count = _observations_for_fit(len(log_seconds))
         known = points[:count].tobytes() + log_seconds[:count].tobytes()
         if self._kernel[0] != known:
             self._kernel = known, _likeliest_kernel(points[:count], log_seconds[:count])
         return self._kernel[1]
 
     def _candidates(self, known: Known, rng: random.Random) -> list[Strategy]:
-        """New strategies in random order, so that no order decides between equal points."""
+        """Return new strategies in random order, so that ties between equal points are broken at random."""
         left = known.ledger.left()
         if left is None:
-            timed = sorted(known.observations, key=lambda each: each.median_seconds)
-            candidates = self._encoding.candidates([each.strategy for each in timed], rng)
-            left = [each for each in candidates if known.ledger.is_new(each)]
+            timed = sorted(known.observations, key=lambda observation: observation.median_seconds)
+            candidates = self._encoding.candidates([observation.strategy for observation in timed], rng)
+            left = [strategy for strategy in candidates if known.ledger.is_new(strategy)]
         return rng.sample(left, min(len(left), MOST_CANDIDATES))
 
-    def _columns(self, strategies: Sequence[Strategy]) -> Floats:
-        return as_columns(self._encoding.dimensions, [self._point(each) for each in strategies])
+    def _columns(self, strategies: Sequence[Strategy]) -> FloatArray:
+        return as_columns(self._encoding.dimensions, [self._point(strategy) for strategy in strategies])
 
 
-def _settled(count: int) -> int:
-    """The greatest of 10, 12, 14, 17, ... that is at most `count`."""
-    found = min(count, STARTUP)
-    while found and (after := max(found + 1, round(found * GROWTH))) <= count:
-        found = after
-    return found
+def _observations_for_fit(count: int) -> int:
+    """Return the greatest of 10, 12, 14, 17, ... that is at most `count`."""
+    size = min(count, STARTUP)
+    while size and (after := max(size + 1, round(size * GROWTH))) <= count:
+        size = after
+    return size
 
 
-def _likeliest_kernel(points: Floats, log_seconds: Floats) -> Any:
+def _likeliest_kernel(points: FloatArray, log_seconds: FloatArray) -> Any:
     usual = max(1.0, float(np.sqrt(points.shape[1])) / 2)
     kernel = ConstantKernel(1.0, (1e-2, 1e2)) * Matern(usual, (usual / 20, usual * 20), nu=2.5)
     with warnings.catch_warnings():
@@ -106,11 +105,11 @@ def _regressor(kernel: Any, **more: Any) -> GaussianProcessRegressor:
     return GaussianProcessRegressor(kernel, normalize_y=True, **more)
 
 
-def gp(asked: Asked) -> OneByOneSearch:
-    """Bayesian optimization on every variable's decision."""
-    return one_by_one(asked, GaussianProcessChooser(PerVariable(asked.space)))
+def gp(arguments: SearcherArguments) -> OneByOneSearch:
+    """Return Bayesian optimization over every variable's decision."""
+    return one_by_one(arguments, GaussianProcessChooser(PerVariable(arguments.space)))
 
 
-def gp_on_knobs(asked: Asked) -> OneByOneSearch:
-    """Bayesian optimization on a few knobs."""
-    return one_by_one(asked, GaussianProcessChooser(Knobs(asked.space)))
+def gp_on_knobs(arguments: SearcherArguments) -> OneByOneSearch:
+    """Return Bayesian optimization over a few knobs."""
+    return one_by_one(arguments, GaussianProcessChooser(Knobs(arguments.space)))

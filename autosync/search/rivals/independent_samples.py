@@ -1,9 +1,10 @@
-"""The original's sampler: each variable decided by itself, then servers and buckets balanced over all of them.
+"""The original's sampler: draws each variable's decision independently, then balances servers and buckets over all of
+them.
 
 petuum/autodist, commit 245a9d8, `RandomStrategySampler`, with the constraints of its `AutoStrategy`: up to 20 buckets,
 2 to 40 shards, placement "sorted_christy", buckets "ordered_balanced". A variable is cut or not, on servers or
-all-reduced, with equal odds; a sparse one is always on servers, and cut along its first axis. There is no style that
-variables have in common, which is what `autosync.space.sampling` begins with.
+all-reduced, with equal odds; a sparse one is always on servers, and cut along its first axis. Variables share no style,
+unlike in `autosync.space.sampling`, which begins by drawing one.
 """
 
 import math
@@ -19,14 +20,14 @@ MOST_SHARDS = 40
 
 
 def independent_sample(space: SearchSpace, rng: random.Random) -> Strategy:
-    """A strategy drawn by that sampler, and then brought into the space with as little change as it takes."""
+    """Return a strategy drawn by that sampler, moved into the space with the least change."""
     domains = space.domains.each
-    cuts = [_drawn_cut(domain, rng) for domain in domains]
+    cuts = [_draw_cut(domain, rng) for domain in domains]
     shards_of = [range(cut.shards if cut else 1) for cut in cuts]
-    reduced = [[_is_reduced(domain, rng) for _ in own] for domain, own in zip(domains, shards_of, strict=True)]
+    reduced = [[_is_reduced(domain, rng) for _ in shards] for domain, shards in zip(domains, shards_of, strict=True)]
     copied = [not domain.variable.sparse and rng.random() < 0.5 for domain in domains]
-    devices = _placed(space, reduced, rng)
-    groups = _grouped(domains, reduced, rng)
+    devices = _place_shards(space, reduced, rng)
+    groups = _group_shards(domains, reduced, rng)
     variables = []
     for index, (domain, cut) in enumerate(zip(domains, cuts, strict=True)):
         shards: list[Synchronizer] = []
@@ -34,10 +35,12 @@ def independent_sample(space: SearchSpace, rng: random.Random) -> Strategy:
             at = index, shard
             shards.append(AllReduce(groups[at]) if is_reduced else ParameterServer(devices[at], copied[index]))
         variables.append(VariableStrategy(domain.variable.name, tuple(shards), cut))
-    return space.adopt(Strategy(space.replicas, tuple(variables)), random.Random(0))
+    overlaps = space.domains.overlap and rng.random() < 0.5  # a decision that the original does not have
+    drawn = Strategy(space.replicas, tuple(variables), overlap_next_forward=overlaps)
+    return space.adopt(drawn, random.Random(0))
 
 
-def _drawn_cut(domain: Domain, rng: random.Random) -> Partition | None:
+def _draw_cut(domain: Domain, rng: random.Random) -> Partition | None:
     axes = [axis for axis, size in enumerate(domain.variable.shape) if size > 1]
     if domain.variable.sparse:
         axes = [axis for axis in axes if axis == 0]
@@ -53,17 +56,19 @@ def _is_reduced(domain: Domain, rng: random.Random) -> bool:
     return not domain.variable.sparse and rng.random() < 0.5
 
 
-def _placed(space: SearchSpace, reduced: Sequence[Sequence[bool]], rng: random.Random) -> dict[tuple[int, int], str]:
-    """The server of each shard that has one, by variable and shard, chosen as "sorted_christy" does.
+def _place_shards(
+    space: SearchSpace, reduced: Sequence[Sequence[bool]], rng: random.Random
+) -> dict[tuple[int, int], str]:
+    """Choose the server of each shard on a server, as "sorted_christy" does; returns devices by variable and shard.
 
-    The largest shards come first. Each server is drawn from the softmax of how many bytes it lacks of its share;
-    since these are bytes, that is nearly always the one that lacks most.
+    The largest shards come first. Each server is drawn from the softmax of the bytes it lacks of its share. Because
+    these are bytes, the draw is nearly always the server that lacks most.
     """
     devices = space.domains.devices
     parts = [
-        (domain.gradient_bytes / len(own), index, shard)
-        for index, (domain, own) in enumerate(zip(space.domains.each, reduced, strict=True))
-        for shard, is_reduced in enumerate(own)
+        (domain.gradient_bytes / len(is_reduced_by_shard), index, shard)
+        for index, (domain, is_reduced_by_shard) in enumerate(zip(space.domains.each, reduced, strict=True))
+        for shard, is_reduced in enumerate(is_reduced_by_shard)
         if not is_reduced
     ]
     parts.sort(key=lambda part: -part[0])
@@ -79,7 +84,7 @@ def _placed(space: SearchSpace, reduced: Sequence[Sequence[bool]], rng: random.R
 
 
 def _shares(space: SearchSpace, devices: Sequence[str], total_bytes: float) -> dict[str, float]:
-    """Bytes that each server should hold: in proportion to the rate of its node's slowest link."""
+    """Return the bytes that each server should hold, in proportion to the rate of its node's slowest link."""
     rates = {}
     for device in devices:
         node = device.rpartition("/")[0]
@@ -89,17 +94,17 @@ def _shares(space: SearchSpace, devices: Sequence[str], total_bytes: float) -> d
     return {device: total_bytes * rate / sum(rates.values()) for device, rate in rates.items()}
 
 
-def _grouped(
+def _group_shards(
     domains: Sequence[Domain], reduced: Sequence[Sequence[bool]], rng: random.Random
 ) -> dict[tuple[int, int], int]:
-    """The bucket of each all-reduced shard, chosen as "ordered_balanced" does.
+    """Choose the bucket of each all-reduced shard, as "ordered_balanced" does.
 
-    In graph order, a new bucket begins whenever the last has reached its share of the bytes.
+    In graph order, a new bucket begins whenever the last one has reached its share of the bytes.
     """
     parts = [
-        (domain.gradient_bytes / len(own), index, shard)
-        for index, (domain, own) in enumerate(zip(domains, reduced, strict=True))
-        for shard, is_reduced in enumerate(own)
+        (domain.gradient_bytes / len(is_reduced_by_shard), index, shard)
+        for index, (domain, is_reduced_by_shard) in enumerate(zip(domains, reduced, strict=True))
+        for shard, is_reduced in enumerate(is_reduced_by_shard)
         if is_reduced
     ]
     if not parts:

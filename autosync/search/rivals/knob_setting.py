@@ -1,4 +1,4 @@
-"""One setting of the knobs: the strategy it makes, and the setting that describes a strategy best."""
+"""One setting of the knobs: the strategy that it makes, and the setting that describes a strategy best."""
 
 import math
 import statistics
@@ -23,22 +23,27 @@ ALL_SERVED, ALL_REDUCED, BIG_SERVED, BIG_REDUCED, SPARSE_SERVED = KINDS = (
 @final
 @dataclass(frozen=True)
 class KnobSetting:
-    """A value for each knob. `kind` says which variables go on servers; those of `big_bytes` or more are big.
-
-    Buckets close at `bucket_bytes`, in the order in which gradients are ready; a variable of `cut_bytes` or more is cut
-    into a shard a server; `servers` devices are used, balanced by bytes.
-    """
+    """A value for each knob."""
 
     kind: str
+    """Which variables go on servers; one of `KINDS`."""
     big_bytes: float
+    """The gradient bytes from which a variable counts as big."""
     bucket_bytes: float
+    """The bytes at which a bucket closes; buckets fill in the order in which gradients become ready."""
     cut_bytes: float
+    """The gradient bytes from which a variable is cut into one shard per server."""
     servers: int
+    """The number of devices used as servers, balanced by bytes."""
     algorithm: str
+    """The all-reduce algorithm of dense variables."""
     local_copy: bool
+    """Whether replicas keep local copies of variables on servers."""
+    overlap: bool
+    """Whether steps overlap with the next forward pass."""
 
     def strategy(self, space: SearchSpace) -> Strategy:
-        """What the setting asks for on the space's model and cluster; it may lie outside the space."""
+        """Return the setting's strategy for the space's model and cluster; the strategy may lie outside the space."""
         domains = space.domains.each
         devices = space.domains.devices[: self.servers]
         loads, buckets = dict.fromkeys(devices, 0.0), _Buckets(self.bucket_bytes)
@@ -53,7 +58,8 @@ class KnobSetting:
                 algorithm = "ring" if domain.variable.sparse else self.algorithm
                 shards = (AllReduce(buckets.group_for(domain), algorithm),) * count
             decided[name] = VariableStrategy(name, shards, cut)
-        return Strategy(space.replicas, tuple(decided[domain.variable.name] for domain in domains))
+        variables = tuple(decided[domain.variable.name] for domain in domains)
+        return Strategy(space.replicas, variables, overlap_next_forward=self.overlap)
 
     def _is_served(self, domain: Domain) -> bool:
         if len(domain.kinds) == 1:
@@ -68,7 +74,9 @@ class KnobSetting:
         }[self.kind]
 
     def _cut(self, domain: Domain) -> Partition | None:
-        """The coarsest cut along the first axis into at least a shard a server, for variables that are big enough."""
+        """Return the coarsest cut along the first axis into at least one shard per server; None for variables below
+        `cut_bytes`.
+        """
         if domain.gradient_bytes < self.cut_bytes:
             return None
         fine = [cut for cut in domain.cuts if cut and cut.axis == 0 and cut.shards >= self.servers]
@@ -82,7 +90,7 @@ class KnobSetting:
 
 @final
 class _Buckets:
-    """Buckets that close once they hold so many bytes; each kind of gradient has its own."""
+    """Buckets that close at `bucket_bytes`, separate for each kind of gradient."""
 
     def __init__(self, bucket_bytes: float) -> None:
         self._bucket_bytes = bucket_bytes
@@ -99,13 +107,13 @@ class _Buckets:
         return group
 
 
-def described(space: SearchSpace, strategy: Strategy) -> KnobSetting:
-    """The setting whose strategy is most like `strategy`, knob by knob."""
+def nearest_setting(space: SearchSpace, strategy: Strategy) -> KnobSetting:
+    """Return the setting whose strategy is most like `strategy`, knob by knob."""
     served, reduced, cut_bytes = list[Domain](), list[Domain](), list[float]()
     for domain in space.domains.each:
-        each = strategy.by_name[domain.variable.name]
-        (reduced if isinstance(each.shards[0], AllReduce) else served).append(domain)
-        if each.partition:
+        decision = strategy.by_name[domain.variable.name]
+        (reduced if isinstance(decision.shards[0], AllReduce) else served).append(domain)
+        if decision.partition:
             cut_bytes.append(domain.gradient_bytes)
     shards = [shard for _, _, shard in strategy.shards()]
     rings = [shard for shard in shards if isinstance(shard, AllReduce)]
@@ -119,6 +127,7 @@ def described(space: SearchSpace, strategy: Strategy) -> KnobSetting:
         servers=max(1, len({server.device for server in servers})),
         algorithm=Counter(shard.algorithm for shard in rings).most_common(1)[0][0] if rings else "ring",
         local_copy=2 * sum(server.local_copy for server in servers) > len(servers),
+        overlap=strategy.overlap_next_forward,
     )
 
 
@@ -133,7 +142,7 @@ def _kind(served: Sequence[Domain], reduced: Sequence[Domain]) -> str:
 
 
 def _boundary(served: Sequence[Domain], reduced: Sequence[Domain]) -> float:
-    """Bytes halfway between the means of both kinds, on a logarithmic scale."""
+    """Return the bytes halfway between the means of both kinds, on a logarithmic scale."""
     if not served or not reduced:
         return math.inf
     return math.sqrt(_mean_bytes(served) * _mean_bytes(reduced))

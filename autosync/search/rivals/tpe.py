@@ -1,7 +1,7 @@
-"""TPE, the tree-structured Parzen estimator, as Optuna has it.
+"""TPE, the tree-structured Parzen estimator, in Optuna's implementation.
 
 Bergstra, Bardenet, Bengio, Kégl: "Algorithms for Hyper-Parameter Optimization", 2011; `multivariate` as in Falkner,
-Klein, Hutter: "BOHB", 2018. What is being timed counts as bad for as long as nothing is known of it (`constant_liar`).
+Klein, Hutter: "BOHB", 2018. A strategy under way counts as bad until its time is known (`constant_liar`).
 """
 
 import math
@@ -19,22 +19,24 @@ from autosync.search.rivals.encoding import Encoding
 from autosync.search.rivals.knobs import Knobs
 from autosync.search.rivals.one_by_one import STARTUP, Known, OneByOneSearch, one_by_one
 from autosync.search.rivals.per_variable import PerVariable
-from autosync.search.searcher import Asked
+from autosync.search.searcher import SearcherArguments
 from autosync.spec import Strategy
 
 
 @final
 class TpeChooser:
-    """Chooses by a study, which holds what was timed as points with log seconds, and is kept while that only grows."""
+    """Chooses by a study of the timed strategies as points with log seconds. The study is kept while observations only
+    grow.
+    """
 
     def __init__(self, encoding: Encoding) -> None:
         self.name = f"tpe{encoding.suffix}"
         self._encoding = encoding
         self._distributions: dict[str, BaseDistribution] = {
-            each.name: IntDistribution(0, each.choices - 1)
-            if each.ordered
-            else CategoricalDistribution(list(range(each.choices)))
-            for each in encoding.dimensions
+            dimension.name: IntDistribution(0, dimension.choices - 1)
+            if dimension.ordered
+            else CategoricalDistribution(list(range(dimension.choices)))
+            for dimension in encoding.dimensions
         }
         self._study: optuna.Study | None = None
         self._known: list[tuple[str, float]] = []
@@ -48,25 +50,29 @@ class TpeChooser:
             sampler = optuna.samplers.TPESampler(
                 n_startup_trials=STARTUP, multivariate=True, constant_liar=True, seed=rng.randrange(2**32)
             )
-        # The sampler is asked directly: a study would work out what its trials have in common before each of its own.
+        # Call the sampler directly: a study would compute the common search space of its trials before every trial.
         trial = study.ask()
         params = sampler.sample_relative(study, study.get_trials(deepcopy=False)[trial.number], self._distributions)
-        study.tell(trial, state=TrialState.FAIL)  # what comes of it is added as the point that was timed in the end
+        study.tell(trial, state=TrialState.FAIL)  # the result is added later as the point that was really timed
         return self._encoding.strategy(tuple(params[name] for name in self._distributions))
 
     def _study_of(self, observations: Sequence[Observation], under_way: Sequence[Strategy]) -> optuna.Study:
-        """A study of these observations; with strategies under way a new one, since a study cannot forget them."""
-        wanted = [(each.strategy.digest, each.median_seconds) for each in observations]
+        """Return a study of these observations; a new one with strategies under way, because a study cannot remove
+        trials.
+        """
+        wanted = [(observation.strategy.digest, observation.median_seconds) for observation in observations]
         if self._study is None or wanted[: len(self._known)] != self._known:
             self._study, self._known = _new_study(), []
-        for each in observations[len(self._known) :]:
-            self._study.add_trial(self._trial(each.strategy, math.log(each.median_seconds)))
+        for observation in observations[len(self._known) :]:
+            self._study.add_trial(self._trial(observation.strategy, math.log(observation.median_seconds)))
         self._known = wanted
         if not under_way:
             return self._study
         study = _new_study()
-        study.add_trials([each for each in self._study.get_trials(deepcopy=False) if each.state == TrialState.COMPLETE])
-        study.add_trials([self._trial(each) for each in under_way])
+        study.add_trials(
+            [trial for trial in self._study.get_trials(deepcopy=False) if trial.state == TrialState.COMPLETE]
+        )
+        study.add_trials([self._trial(strategy) for strategy in under_way])
         return study
 
     def _trial(self, strategy: Strategy, log_seconds: float | None = None) -> FrozenTrial:
@@ -77,15 +83,15 @@ class TpeChooser:
 
 
 def _new_study() -> optuna.Study:
-    optuna.logging.set_verbosity(optuna.logging.WARNING)  # or it says on stderr that it made a study
+    optuna.logging.set_verbosity(optuna.logging.WARNING)  # otherwise Optuna reports each new study on stderr
     return optuna.create_study(direction="minimize")
 
 
-def tpe(asked: Asked) -> OneByOneSearch:
-    """TPE on every variable's decision."""
-    return one_by_one(asked, TpeChooser(PerVariable(asked.space)))
+def tpe(arguments: SearcherArguments) -> OneByOneSearch:
+    """Return TPE over every variable's decision."""
+    return one_by_one(arguments, TpeChooser(PerVariable(arguments.space)))
 
 
-def tpe_on_knobs(asked: Asked) -> OneByOneSearch:
-    """TPE on a few knobs."""
-    return one_by_one(asked, TpeChooser(Knobs(asked.space)))
+def tpe_on_knobs(arguments: SearcherArguments) -> OneByOneSearch:
+    """Return TPE over a few knobs."""
+    return one_by_one(arguments, TpeChooser(Knobs(arguments.space)))

@@ -1,1 +1,1 @@
-"""What a search ends with: who is fastest beyond the noise, and what its decisions are worth."""
+"""The verdict on a search: which strategy is fastest beyond the noise, and how much each of its decisions gains."""

@@ -1,75 +1,91 @@
-"""What makes a winner a counterfactual: each decision in which it differs from a baseline, and what reverts that one.
+"""The changes that turn a winner into counterfactuals: each reverts one decision in which it differs from a baseline.
 
-A variable's decision has parts: who adds it up (a server or an all-reduce), how it is cut, on which device it is, with
-or without local copies, in which encoding; a bucket has its members and its algorithm. Parts that are reverted alike go
-together, but a variable with a large share of the bytes stands for itself.
+A variable's decision has parts: how its gradients are summed (a server or an all-reduce), how it is cut, its device,
+whether replicas have local copies, its encoding, and whether looked-up rows are sent apart. A bucket has its members
+and its algorithm. Variables with the same reverted part form one change, but a variable with a large share of the bytes
+gets a change of its own.
 """
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias, final
 
-from autosync.search.verdict.bucket_changes import Contrast, bucket_changes, named
+from autosync.search.verdict.bucket_changes import Contrast, bucket_changes, variables_in_words
 from autosync.spec import AllReduce, ModelSpec, ParameterServer, Partition, Strategy, Synchronizer, VariableStrategy
 from autosync.words.strategy import compressor_in_words
 
 Part: TypeAlias = Callable[[Contrast, str], tuple[str, VariableStrategy] | None]
-"""One part of a variable's decision: what is decided instead, in words, and the decision; None where both agree."""
+"""A function that reverts one part of a variable's decision: returns the replacement in words and the new decision, or
+None if both strategies agree.
+"""
 
 
 @final
 @dataclass(frozen=True)
 class Change:
-    """One decision reverted.
-
-    `label` says what is decided instead; `decisions`, by variable, make it so, or `replicas` where their order is it.
-    """
+    """One reverted decision."""
 
     label: str
+    """The replacement, in words."""
     decisions: Mapping[str, VariableStrategy] = field(default_factory=dict)
+    """The replaced decisions by variable; empty if only the order of the replicas or the end of steps changes."""
     replicas: tuple[str, ...] | None = None
+    """The new order of the replicas; None if it does not change."""
+    overlap: bool | None = None
+    """Whether steps then overlap with the next forward pass; None if that does not change."""
 
 
 def changes(model: ModelSpec, winner: Strategy, baseline: Strategy) -> Iterator[Change]:
-    """Changes towards `baseline`, one decision each. Not every one need be valid, or change what is done."""
+    """Yield changes towards `baseline`, one decision each. A change may be invalid or have no effect.
+
+    An overlap with the next forward pass is always reverted, because many overlapped strategies are nearest to a
+    baseline that overlaps, too.
+    """
     contrast = Contrast(model, winner, baseline)
     for part in PARTS:
-        yield from _grouped(contrast, part)
+        yield from _group_changes(contrast, part)
     for label, decisions in bucket_changes(contrast):
         yield Change(label, decisions)
     if winner.staleness != baseline.staleness:
         yield _staleness(contrast)
+    if winner.overlap_next_forward:
+        yield Change("all steps end with a barrier", overlap=False)
     if winner.replicas != baseline.replicas and set(winner.replicas) == set(baseline.replicas):
         yield Change("replicas in the baseline's order", replicas=baseline.replicas)
 
 
-def _grouped(contrast: Contrast, part: Part) -> Iterator[Change]:
-    """One change for variables reverted alike; large ones alone, except for their encoding, which buckets share."""
+def _group_changes(contrast: Contrast, part: Part) -> Iterator[Change]:
+    """Merge variables with the same change into one. Large variables get their own, except for the encoding, because
+    buckets share that.
+    """
     groups: dict[tuple[str, str], dict[str, VariableStrategy]] = {}
     for name in contrast.winner.by_name:
-        found = part(contrast, name)
-        if found is not None:
-            words, decision = found
+        reversal = part(contrast, name)
+        if reversal is not None:
+            words, decision = reversal
             alone = name if contrast.is_large(name) and part is not _encoding else ""
             groups.setdefault((words, alone), {})[name] = decision
     for (words, _), decisions in groups.items():
-        yield Change(f"{named(list(decisions), contrast)}: {words}", decisions)
+        yield Change(f"{variables_in_words(list(decisions), contrast)}: {words}", decisions)
 
 
 def _synchronizer(contrast: Contrast, name: str) -> tuple[str, VariableStrategy] | None:
     ours, theirs = contrast.winner.by_name[name], contrast.baseline.by_name[name]
     if _kinds(ours) == _kinds(theirs):
         return None
-    shards = tuple(_hosted(contrast, name, shard) for shard in theirs.shards)
-    return f"{_who(theirs)}, not {_who(ours)}", replace(theirs, shards=shards)
+    shards = tuple(_move_to_host(contrast, name, shard) for shard in theirs.shards)
+    decision = replace(theirs, shards=shards, rows_apart=ours.rows_apart)
+    return f"{_summation_in_words(theirs)}, not {_summation_in_words(ours)}", decision
 
 
-def _hosted(contrast: Contrast, name: str, shard: Synchronizer) -> Synchronizer:
-    """The baseline's shard; where its neighbours there have a bucket of the winner's, what was decided for that."""
+def _move_to_host(contrast: Contrast, name: str, shard: Synchronizer) -> Synchronizer:
+    """Return the baseline's shard, moved to the winner's bucket of its neighbours in the baseline, if they have one
+    there.
+    """
     if not isinstance(shard, AllReduce):
         return shard
     host = contrast.hosts.get(shard.group) if contrast.is_summed(name, shard) else None
-    return host or replace(shard, group=contrast.moved_up + shard.group)
+    return host or replace(shard, group=contrast.group_offset + shard.group)
 
 
 def _cut(contrast: Contrast, name: str) -> tuple[str, VariableStrategy] | None:
@@ -78,10 +94,10 @@ def _cut(contrast: Contrast, name: str) -> tuple[str, VariableStrategy] | None:
         return None
     words = f"{_cut_in_words(theirs.partition)}, not {_cut_in_words(ours.partition)}"
     if _kinds(ours) != _kinds(theirs):
-        # The baseline does not say where this winner's shards would be, but one whole shard is somewhere.
-        return None if theirs.partition else (words, VariableStrategy(name, ours.shards[:1]))
+        # The baseline has no devices for the winner's shards. A single whole shard can stay where the first shard is.
+        return None if theirs.partition else (words, replace(ours, shards=ours.shards[:1], partition=None))
     shards = tuple(_at(ours.shards[index % len(ours.shards)], their) for index, their in enumerate(theirs.shards))
-    return words, VariableStrategy(name, shards, theirs.partition)
+    return words, replace(ours, shards=shards, partition=theirs.partition)
 
 
 def _device(contrast: Contrast, name: str) -> tuple[str, VariableStrategy] | None:
@@ -114,50 +130,60 @@ def _encoding(contrast: Contrast, name: str) -> tuple[str, VariableStrategy] | N
     there = theirs.shards[0].compressor if _kinds(ours) == _kinds(theirs) else None
     if here == there:
         return None
-    instead, now = (compressor_in_words(each) if each else "gradients as they are" for each in (there, here))
+    instead, now = (
+        compressor_in_words(compressor) if compressor else "gradients as they are" for compressor in (there, here)
+    )
     shards = tuple(replace(shard, compressor=there) for shard in ours.shards)
     return f"{instead}, not {now}", replace(ours, shards=shards)
 
 
-PARTS: tuple[Part, ...] = (_synchronizer, _cut, _device, _copies, _encoding)
+def _rows(contrast: Contrast, name: str) -> tuple[str, VariableStrategy] | None:
+    ours = contrast.winner.by_name[name]
+    if ours.rows_apart == contrast.baseline.by_name[name].rows_apart:
+        return None
+    words = "sent together with the rest" if ours.rows_apart else "sent apart"
+    return f"looked-up rows {words}", replace(ours, rows_apart=not ours.rows_apart)
+
+
+PARTS: tuple[Part, ...] = (_synchronizer, _cut, _device, _copies, _encoding, _rows)
 
 
 def _staleness(contrast: Contrast) -> Change:
-    """Reverts the staleness of all shards, which share one, so that it is one decision."""
+    """Revert the staleness of all shards. They share one staleness, so this is one decision."""
     here, there = contrast.winner.staleness, contrast.baseline.staleness
     decisions = {
-        each.variable: replace(
-            each,
+        decision.variable: replace(
+            decision,
             shards=tuple(
                 replace(shard, staleness=there) if isinstance(shard, ParameterServer) else shard
-                for shard in each.shards
+                for shard in decision.shards
             ),
         )
-        for each in contrast.winner.variables
+        for decision in contrast.winner.variables
     }
     return Change(f"all variables: staleness {there}, not {here}", decisions)
 
 
-def _kinds(each: VariableStrategy) -> set[type[Synchronizer]]:
-    return {type(shard) for shard in each.shards}
+def _kinds(decision: VariableStrategy) -> set[type[Synchronizer]]:
+    return {type(shard) for shard in decision.shards}
 
 
-def _who(each: VariableStrategy) -> str:
-    kinds = _kinds(each)
+def _summation_in_words(decision: VariableStrategy) -> str:
+    kinds = _kinds(decision)
     if len(kinds) > 1:
         return "partly on a server"
     return "all-reduced" if AllReduce in kinds else "on a server"
 
 
 def _at(mine: Synchronizer, their: Synchronizer) -> Synchronizer:
-    """The winner's shard on the baseline's device; an all-reduced one stays in its bucket."""
+    """Return the winner's shard on the baseline's device. An all-reduced shard stays in its bucket."""
     if isinstance(mine, ParameterServer) and isinstance(their, ParameterServer):
         return replace(mine, device=their.device)
     return mine
 
 
-def _has_copies(each: VariableStrategy) -> bool:
-    return any(isinstance(shard, ParameterServer) and shard.local_copy for shard in each.shards)
+def _has_copies(decision: VariableStrategy) -> bool:
+    return any(isinstance(shard, ParameterServer) and shard.local_copy for shard in decision.shards)
 
 
 def _cut_in_words(cut: Partition | None) -> str:

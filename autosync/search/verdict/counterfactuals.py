@@ -1,9 +1,9 @@
-"""Counterfactuals: a winner with one of its decisions reverted, to measure the worth of that decision.
+"""Counterfactuals: the winner with one decision reverted, to measure the worth of that decision.
 
-The decisions are those in which the winner differs from a baseline, grouped as a person would tell them (`changes`).
-Each is reverted alone; timed in turns with the winner, the ratio of the two times is its worth
-(`autosync.stats.paired`). Worths of several decisions do not multiply to the whole difference: decisions depend on
-each other.
+The decisions are the differences between the winner and a baseline, grouped as a person would describe them
+(`changes`). Each is reverted alone and timed in turn with the winner; the ratio of the two times is the decision's
+worth (`autosync.stats.paired`). Worths of several decisions do not multiply to the whole difference, because decisions
+depend on each other.
 """
 
 import math
@@ -30,56 +30,57 @@ from autosync.stats.paired import interval_of, log_ratios, speedup_of, too_few
 @final
 @dataclass(frozen=True)
 class Counterfactual:
-    """`strategy` is the winner with one decision reverted; `label` names the decision and its replacement.
-
-    `gradient_bytes` are those of the variables it concerns; `predicted_worth` is its step time over the winner's, as
-    the closed form has it before anything is fitted.
-    """
+    """The winner with one decision reverted."""
 
     label: str
+    """The decision and its replacement, in words."""
     strategy: Strategy
     gradient_bytes: float
+    """The gradient bytes of the variables concerned."""
     predicted_worth: float
+    """The step time over the winner's, as predicted by the closed form before any fit."""
 
 
 def counterfactuals(
     model: ModelSpec, cluster: ClusterSpec, winner: Strategy, baseline: Strategy, most: int
 ) -> list[Counterfactual]:
-    """Up to `most` counterfactuals of `winner` towards `baseline`, all valid and different.
+    """Return up to `most` counterfactuals of `winner` towards `baseline`, all valid and different.
 
-    Those come first that the closed form expects to change the step time most, then those that concern more bytes.
+    Counterfactuals with the largest predicted change of the step time come first; ties are ordered by bytes.
     """
-    found = [
+    candidates = [
         (change, strategy)
-        for change, strategy in _reverted(model, winner, baseline)
+        for change, strategy in _reversals(model, winner, baseline)
         if not any(strategy_faults(strategy, model, cluster))
     ]
-    if not found or most < 1:
+    if not candidates or most < 1:
         return []
-    own, *others = AnalyticSimulator().predict(model, cluster, [winner, *(strategy for _, strategy in found)])
+    log_seconds_of_winner, *predictions = AnalyticSimulator().predict(
+        model, cluster, [winner, *(strategy for _, strategy in candidates)]
+    )
     results = [
-        Counterfactual(change.label, strategy, _bytes(change, model), math.exp(log_seconds - own))
-        for (change, strategy), log_seconds in zip(found, others, strict=True)
+        Counterfactual(change.label, strategy, _bytes(change, model), math.exp(log_seconds - log_seconds_of_winner))
+        for (change, strategy), log_seconds in zip(candidates, predictions, strict=True)
     ]
-    results.sort(key=lambda each: (-round(abs(math.log(each.predicted_worth)), 6), -each.gradient_bytes))
+    results.sort(key=lambda result: (-round(abs(math.log(result.predicted_worth)), 6), -result.gradient_bytes))
     return results[:most]
 
 
-def _reverted(model: ModelSpec, winner: Strategy, baseline: Strategy) -> Iterator[tuple[Change, Strategy]]:
-    """Yield each decision with the strategy that reverts it, except those that change nothing or repeat another."""
-    met = {winner.digest}
+def _reversals(model: ModelSpec, winner: Strategy, baseline: Strategy) -> Iterator[tuple[Change, Strategy]]:
+    """Yield each change with the strategy that reverts it. Skip changes without effect and repeated strategies."""
+    seen = {winner.digest}
     for change in changes(model, winner, baseline):
-        strategy = _applied(change, model, winner)
-        if strategy.digest not in met:
-            met.add(strategy.digest)
+        strategy = _apply(change, model, winner)
+        if strategy.digest not in seen:
+            seen.add(strategy.digest)
             yield change, strategy
 
 
-def _applied(change: Change, model: ModelSpec, winner: Strategy) -> Strategy:
-    """`winner` with the decisions of `change`; a bucket that would mix kinds is split into one of each kind."""
+def _apply(change: Change, model: ModelSpec, winner: Strategy) -> Strategy:
+    """Return `winner` with the decisions of `change`. A bucket that would mix kinds is split by kind."""
     numbers: dict[tuple[object, ...], int] = {}
 
-    def numbered(name: str, shard: Synchronizer) -> Synchronizer:
+    def renumber(name: str, shard: Synchronizer) -> Synchronizer:
         if not isinstance(shard, AllReduce):
             return shard
         variable = model.by_name[name]
@@ -91,11 +92,12 @@ def _applied(change: Change, model: ModelSpec, winner: Strategy) -> Strategy:
         replicas=change.replicas or winner.replicas,
         variables=tuple(
             replace(
-                decisions[each.variable],
-                shards=tuple(numbered(each.variable, shard) for shard in decisions[each.variable].shards),
+                decisions[decision.variable],
+                shards=tuple(renumber(decision.variable, shard) for shard in decisions[decision.variable].shards),
             )
-            for each in winner.variables
+            for decision in winner.variables
         ),
+        overlap_next_forward=winner.overlap_next_forward if change.overlap is None else change.overlap,
     )
 
 
@@ -107,16 +109,17 @@ def _bytes(change: Change, model: ModelSpec) -> float:
 @final
 @dataclass(frozen=True)
 class Worth:
-    """`ratio` is the step time without the decision over the winner's, with its 95 % `interval`; over 1, it pays.
-
-    Both are None when no round has both, and the interval for too few rounds; `note` says why.
-    """
+    """The measured worth of a decision."""
 
     counterfactual: Counterfactual
     ratio: float | None
+    """The step time without the decision over the winner's (over 1: the decision pays); None if no round ran both."""
     interval: tuple[float, float] | None
+    """The 95 % interval of `ratio`; None if `ratio` is None or rounds are too few."""
     rounds: int
+    """The number of rounds that ran both."""
     note: str = ""
+    """The reason for a missing ratio or interval, or empty."""
 
 
 def worth_of(
@@ -124,25 +127,27 @@ def worth_of(
     winner: Strategy,
     rounds: Sequence[Sequence[RuntimeRecord]],
 ) -> Worth:
-    """The worth by the rounds in which both took a turn; see `autosync.stats.paired` for the interval."""
-    mine, others = _medians(rounds, winner), _medians(rounds, counterfactual.strategy)
-    shared = sorted(set(mine) & set(others))
+    """Return the worth from the rounds that ran both strategies; see `autosync.stats.paired` for the interval."""
+    mine, reverted = _medians(rounds, winner), _medians(rounds, counterfactual.strategy)
+    shared = sorted(set(mine) & set(reverted))
     if not shared:
         failed = [
-            each.reason
+            record.reason
             for records in rounds
-            for each in records
-            if each.reason and each.strategy.digest == counterfactual.strategy.digest
+            for record in records
+            if record.reason and record.strategy.digest == counterfactual.strategy.digest
         ]
-        return Worth(counterfactual, None, None, 0, failed[-1] if failed else "There was no time for it.")
-    logs = log_ratios([others[turn] for turn in shared], [mine[turn] for turn in shared])
+        return Worth(
+            counterfactual, None, None, 0, failed[-1] if failed else "The time ended before this decision was measured."
+        )
+    logs = log_ratios([reverted[turn] for turn in shared], [mine[turn] for turn in shared])
     interval = interval_of(logs)
     note = f"{too_few(len(shared))}." if interval is None else ""
     return Worth(counterfactual, speedup_of(logs), interval, len(shared), note)
 
 
 def _medians(rounds: Sequence[Sequence[RuntimeRecord]], strategy: Strategy) -> dict[int, float]:
-    """Median step seconds of the strategy by round, for the rounds that it completed."""
+    """Return the median seconds per step of the strategy by round, for the rounds that it completed."""
     return {
         turn: statistics.median(record.step_seconds)
         for turn, records in enumerate(rounds)

@@ -1,10 +1,10 @@
 """The verdict of the finals: is the best candidate faster than the best baseline, or was it lucky?
 
-Trials of one strategy differ by more than their steps do, because the machine drifts. So finalists take turns (A/B/C/D,
-A/B/C/D, ...), and two of them are compared by the ratios of their medians in the rounds that both ran
+Trials of one strategy differ by more than their steps do, because the machine drifts. So finalists run in turn
+(A/B/C/D, A/B/C/D, ...), and two finalists are compared by the ratios of their medians in the rounds that both ran
 (`autosync.stats.paired`).
 
-The best of k candidates is somewhat lucky, so every interval may err with a k-th of the stated error (Bonferroni). A
+The best of k candidates is partly lucky, so every interval may err with a k-th of the stated error (Bonferroni). A
 candidate counts towards k even if it was dropped or failed. Finals that are judged several times divide the error over
 these looks (`autosync.search.verdict.looks`).
 """
@@ -17,56 +17,58 @@ from typing import TypeVar, final
 import numpy as np
 
 from autosync.errors import TrialError
+from autosync.numeric import FloatArray
 from autosync.spec import RuntimeRecord, Strategy
-from autosync.stats.paired import ERROR, Floats, interval_of, log_ratios, pooled_noise, speedup_of
+from autosync.stats.paired import ERROR, interval_of, log_ratios, pool_noise, speedup_of
 
 T = TypeVar("T")
 Medians = Mapping[str, Mapping[int, float]]
-"""Median step seconds by the strategy's digest and the round's number."""
+"""Median seconds per step, by the strategy's digest and the round's number."""
 
 
 @final
 @dataclass(frozen=True)
 class OverDefault:
-    """Speed-up of the winner over the faster of the frameworks' default bucket sizes, paired by round.
-
-    `interval` is None for too few rounds.
-    """
+    """Speed-up of the winner over the faster of the frameworks' default bucket sizes, paired by round."""
 
     digest: str
+    """The digest of that default strategy."""
     label: str
     speedup: float
     interval: tuple[float, float] | None
+    """The 95 % interval of `speedup`; None for too few rounds."""
     rounds: int
+    """The number of rounds that both ran."""
 
 
 @final
 @dataclass(frozen=True)
 class Verdict:
-    """The best candidate compared with the best baseline.
-
-    `speedup` is the baseline's step time over the candidate's, paired by round (over 1: the candidate is faster),
-    `interval` its 95 % interval, None for too few rounds. `winner` is the candidate only if that interval lies above 1
-    (`beyond_noise`), else the baseline. `rounds` were compared; `note` states a reservation, or is empty.
-    `over_default` is None where no default was timed with the winner, or one is the winner.
-    """
+    """The best candidate compared with the best baseline."""
 
     winner: Strategy
+    """The candidate if `beyond_noise`, else the baseline."""
     winner_label: str
     baseline: Strategy
     baseline_label: str
     candidate: Strategy | None
-    candidate_label: str | None
+    """The best candidate; None if none could be compared."""
     speedup: float
+    """The baseline's step time over the candidate's, paired by round (over 1: the candidate is faster)."""
     interval: tuple[float, float] | None
+    """The 95 % interval of `speedup`; None for too few rounds."""
     beyond_noise: bool
+    """Whether `interval` lies above 1."""
     rounds: int
+    """The number of rounds compared."""
     note: str
+    """A reservation about the verdict, or empty."""
     over_default: OverDefault | None = None
+    """None if no default strategy was timed together with the winner, or if a default strategy is the winner."""
 
     @property
     def is_promising(self) -> bool:
-        """Whether the candidate was faster by what may be noise, so that more rounds may tell."""
+        """Whether the candidate was faster, but perhaps only by noise, so that more rounds may decide."""
         return self.candidate is not None and self.speedup > 1 and not self.beyond_noise
 
     @property
@@ -75,48 +77,52 @@ class Verdict:
         return self.candidate is None or (self.interval is not None and self.interval[1] < 1)
 
 
-def interleaved(contenders: Sequence[T], rounds: int) -> Iterator[tuple[int, T]]:
-    """Pairs (round, contender) in the order to run: A/B/C/D/A/B/..."""
+def interleave(contenders: Sequence[T], rounds: int) -> Iterator[tuple[int, T]]:
+    """Return pairs (round, contender) in the order to run: A/B/C/D/A/B/..."""
     return ((turn, contender) for turn in range(rounds) for contender in contenders)
 
 
 def judge(rounds: Sequence[Sequence[RuntimeRecord]], baselines: Collection[str], error: float = ERROR) -> Verdict:
-    """The verdict from each round's records; `baselines` are digests, all other strategies are candidates.
+    """Return the verdict from each round's records. `baselines` are digests; all other strategies are candidates.
 
-    A candidate counts if it succeeded in more than half of the rounds that it took part in, a baseline if it did in at
-    least one. `error` is the chance that the interval of any candidate leaves out its true speed-up. Raises
-    `TrialError` when no baseline was timed.
+    A candidate counts if it succeeded in more than half of the rounds that it took part in, a baseline if it succeeded
+    in at least one. `error` is the chance that the interval of any candidate excludes its true speed-up. Raises
+    `TrialError` if no baseline was timed.
     """
     runs = _by_strategy(rounds)
     medians = _medians(runs)
     measured_baselines = [name for name in runs if name in baselines]
     if not measured_baselines:
-        raise TrialError("A verdict needs a baseline that was re-measured, but every one failed; see their records.")
-    asked = _attempts(rounds)
-    searched = [name for name in asked if name not in baselines]
-    candidates = [name for name in searched if 2 * len(runs.get(name, ())) > asked[name]]
+        raise TrialError(
+            "A verdict needs a re-measured baseline, but every baseline failed; see the records of the baselines."
+        )
+    attempts = _attempts(rounds)
+    searched = [name for name in attempts if name not in baselines]
+    candidates = [name for name in searched if 2 * len(runs.get(name, ())) > attempts[name]]
     baseline = _fastest(measured_baselines, medians)
     candidates = [name for name in candidates if medians[name].keys() & medians[baseline].keys()]
     if not candidates:
         note = (
             "No candidate was timed in more than half of the rounds."
             if searched
-            else "None ran all its steps in the search, so none was measured again."
+            else "No candidate finished all steps in the search, so none was re-measured."
         )
         return _verdict(runs[baseline], None, 1.0, (1.0, 1.0), note)
     candidate = _fastest(candidates, medians)
     shared = sorted(runs[baseline].keys() & runs[candidate].keys())
     logs = _log_ratios(medians, baseline, candidate)
     interval = interval_of(logs, error / len(searched), _noise(medians, shared))
-    both = min(asked[baseline], asked[candidate])
-    note = f"Both were timed in {len(shared)} of {both} rounds." if len(shared) < both else ""
+    rounds_run = min(attempts[baseline], attempts[candidate])
+    note = f"Both were timed in {len(shared)} of {rounds_run} rounds." if len(shared) < rounds_run else ""
     return _verdict(runs[baseline], runs[candidate], speedup_of(logs), interval, note)
 
 
-def beaten(
+def losers(
     rounds: Sequence[Sequence[RuntimeRecord]], names: Collection[str], error: float, compared: int
 ) -> frozenset[str]:
-    """Those of `names` that another of them is surely faster than, at `error` divided by `compared` comparisons."""
+    """Return those of `names` that are slower than another one beyond doubt, at `error` divided by `compared`
+    comparisons.
+    """
     medians = _medians(_by_strategy(rounds))
     timed = [name for name in names if name in medians]
 
@@ -132,16 +138,16 @@ def beaten(
 def with_default(
     verdict: Verdict, rounds: Sequence[Sequence[RuntimeRecord]], defaults: Collection[str], error: float = ERROR
 ) -> Verdict:
-    """The verdict with its winner compared with the fastest of `defaults`, which are digests, in the same `rounds`.
+    """Return the verdict with its winner compared with the fastest of `defaults` (digests) in the same `rounds`.
 
-    Where that is the best baseline, the figures are the verdict's own. Else the interval is wide enough for the best of
-    all other strategies that were timed, which the winner may be.
+    If that default is the best baseline, the figures are the verdict's own. Otherwise the interval is wide enough for
+    the best of all other timed strategies, because the winner may be that one.
     """
     if verdict.baseline.digest in defaults and verdict.beyond_noise:
-        own = OverDefault(
+        same_figures = OverDefault(
             verdict.baseline.digest, verdict.baseline_label, verdict.speedup, verdict.interval, verdict.rounds
         )
-        return replace(verdict, over_default=own)
+        return replace(verdict, over_default=same_figures)
     runs = _by_strategy(rounds)
     medians, winner = _medians(runs), verdict.winner.digest
     measured = [name for name in runs if name in defaults and runs[name].keys() & runs.get(winner, {}).keys()]
@@ -155,7 +161,7 @@ def with_default(
 
 
 def _by_strategy(rounds: Sequence[Sequence[RuntimeRecord]]) -> dict[str, dict[int, RuntimeRecord]]:
-    """Records that are ok, by strategy's digest and round; where a round has several of a strategy, the first."""
+    """Return the successful records by the strategy's digest and the round; the first record if a round has several."""
     runs: dict[str, dict[int, RuntimeRecord]] = {}
     for turn, records in enumerate(rounds):
         for record in records:
@@ -165,7 +171,7 @@ def _by_strategy(rounds: Sequence[Sequence[RuntimeRecord]]) -> dict[str, dict[in
 
 
 def _attempts(rounds: Sequence[Sequence[RuntimeRecord]]) -> dict[str, int]:
-    """The number of rounds in which each strategy was run, failed turns included, by digest."""
+    """Return the number of rounds that each strategy was run in, failed runs included, by digest."""
     attempts: dict[str, int] = {}
     for records in rounds:
         for name in dict.fromkeys(record.strategy.digest for record in records):
@@ -180,22 +186,22 @@ def _medians(runs: Mapping[str, Mapping[int, RuntimeRecord]]) -> Medians:
     }
 
 
-def _log_ratios(medians: Medians, slow: str, fast: str) -> Floats:
-    """Log ratios of the two strategies in the rounds that both ran, float64 (rounds,)."""
+def _log_ratios(medians: Medians, slow: str, fast: str) -> FloatArray:
+    """Return the log ratios of the two strategies in the rounds that both ran, float64 (rounds,)."""
     shared = sorted(medians[slow].keys() & medians[fast].keys())
     return log_ratios([medians[slow][turn] for turn in shared], [medians[fast][turn] for turn in shared])
 
 
 def _noise(medians: Medians, shared: Sequence[int]) -> float:
-    """The noise pooled over all strategies that ran in all of the `shared` rounds."""
+    """Return the noise pooled over all strategies that ran in all of the `shared` rounds."""
     present = [runs for runs in medians.values() if all(turn in runs for turn in shared)]
-    return pooled_noise(np.array([[runs[turn] for turn in shared] for runs in present]))
+    return pool_noise(np.array([[runs[turn] for turn in shared] for runs in present]))
 
 
 def _fastest(names: Sequence[str], medians: Medians) -> str:
-    """The strategy that the fewest others are faster than, in the rounds that both ran; of several the first.
+    """Return the strategy with the fewest faster rivals, compared in the rounds that both ran; of several, the first.
 
-    Medians over unlike rounds would also differ by the machine's drift.
+    Medians over different rounds would also differ by the machine's drift.
     """
 
     def losses(name: str) -> tuple[int, float]:
@@ -213,17 +219,16 @@ def _verdict(
     interval: tuple[float, float] | None,
     note: str,
 ) -> Verdict:
-    usual = next(iter(baseline.values()))
-    found = next(iter(candidate.values())) if candidate else None
+    of_baseline = next(iter(baseline.values()))
+    of_candidate = next(iter(candidate.values())) if candidate else None
     beyond_noise = interval is not None and interval[0] > 1.0
-    winner = found if found and beyond_noise else usual
+    winner = of_candidate if of_candidate and beyond_noise else of_baseline
     return Verdict(
         winner=winner.strategy,
         winner_label=winner.label,
-        baseline=usual.strategy,
-        baseline_label=usual.label,
-        candidate=found.strategy if found else None,
-        candidate_label=found.label if found else None,
+        baseline=of_baseline.strategy,
+        baseline_label=of_baseline.label,
+        candidate=of_candidate.strategy if of_candidate else None,
         speedup=speedup,
         interval=interval,
         beyond_noise=beyond_noise,

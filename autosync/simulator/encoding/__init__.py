@@ -1,7 +1,7 @@
-"""Strategies as arrays of dimensionless inputs, pooled or for each variable, server, bucket and link, to learn from.
+"""Strategies as arrays of dimensionless inputs, pooled or per variable, server, bucket and link, to learn from.
 
-Every input is a share, the logarithm of a ratio or of a count, or says yes or no, so that what is learned on one model
-and cluster speaks about others. None depends on names or on how devices and groups are numbered.
+Every input is a share, the logarithm of a ratio or of a count, or a flag, so that training on one model and cluster
+applies to others. No input depends on names or on the numbering of devices and groups.
 """
 
 from autosync.simulator.encoding.encoder import Encoder
@@ -27,4 +27,4 @@ __all__ = [
 ]
 
 ENCODING_VERSION = 1
-"""The encoding's version: it goes up whenever an input comes to mean something else."""
+"""The encoding's version. Increase it whenever the meaning of an input changes."""

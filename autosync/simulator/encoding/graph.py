@@ -1,23 +1,20 @@
-"""A strategy as a graph: variables, servers, buckets, links, switches and the hub of all replicas, and who meets whom.
+"""A strategy as a graph of variables, servers, buckets, links, switches and the hub of all replicas.
 
 Nodes are numbered variables first, then servers, buckets, links, switches, and the hub last. Edges go both ways: data
 flow between neighbours in the model's order, placement of variables on servers, membership of variables in buckets, and
-topology (server and link, link and switch, hub and bucket, hub and server). A shard is an edge, with what it has of
-its variable.
+topology (server and link, link and switch, hub and bucket, hub and server). A shard is an edge, whose inputs include
+its share of the variable.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from autosync.cost.replay.figures import StepFigures
-from autosync.simulator.encoding.places import Places
+from autosync.numeric import FloatArray, IndexArray
+from autosync.simulator.encoding.places import ClusterShape
 from autosync.simulator.encoding.shards import WAYS, ShardColumns
 from autosync.simulator.encoding.variables import VariableWeights
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.intp]
 
 SERVER_INPUTS = (
     "log_bytes_over_mean",
@@ -44,33 +41,38 @@ DATA_FLOW, PLACEMENT, MEMBERSHIP, TOPOLOGY, BACK, SHARE, CODED, COPIES = range(l
 
 @dataclass(frozen=True, eq=False)
 class GraphEncoding:
-    """Inputs of nodes, float64 (nodes, inputs) of each kind but the variables, switches and the hub.
-
-    `edges` int (2, edges) are the source and the target of each, `edge_inputs` float64 (edges, inputs).
-    """
+    """A strategy's graph as arrays. Variables, switches and the hub have no inputs here."""
 
     servers: FloatArray
+    """float64 (servers, inputs)"""
     buckets: FloatArray
+    """float64 (buckets, inputs)"""
     links: FloatArray
+    """float64 (links, inputs)"""
     switches: int
-    edges: IntArray
+    """The number of switches."""
+    edges: IndexArray
+    """Source and target node of each edge, int (2, edges)."""
     edge_inputs: FloatArray
+    """float64 (edges, inputs)"""
 
 
 def graph_encoding(
     weights: VariableWeights,
     shards: ShardColumns,
-    order: IntArray,
-    places: Places,
+    order: IndexArray,
+    shape: ClusterShape,
     figures: StepFigures | None,
     topology: bool = True,
 ) -> GraphEncoding:
-    """Encode a strategy: `order` lists the variables as data flows; without `topology` no links and switches are in."""
+    """Encode a strategy. `order` lists the variables in the order of data flow. Without `topology`, omit links and
+    switches.
+    """
     variables, buckets = len(weights.ready), shards.buckets
-    links = len(places.resources.cluster.links) if topology else 0
-    switches = len(places.resources.cluster.switches) if topology else 0
+    links = len(shape.resources.cluster.links) if topology else 0
+    switches = len(shape.resources.cluster.switches) if topology else 0
     server_at = variables
-    bucket_at = server_at + places.servers
+    bucket_at = server_at + shape.servers
     link_at = bucket_at + buckets
     switch_at = link_at + links
     hub = switch_at + switches
@@ -78,18 +80,18 @@ def graph_encoding(
     builder.add(order[:-1], order[1:], DATA_FLOW)
     _add_shards(builder, shards, server_at, bucket_at)
     if topology:
-        node, link = np.nonzero(places.attached)
-        server, which = np.nonzero(places.node_of_server[:, None] == node[None, :])
+        node, link = np.nonzero(shape.attached)
+        server, which = np.nonzero(shape.node_of_server[:, None] == node[None, :])
         builder.add(server_at + server, link_at + link[which], TOPOLOGY)
-        builder.add(link_at + places.switched[0], switch_at + places.switched[1], TOPOLOGY)
-    with_replicas = np.flatnonzero(places.replicas_share[places.node_of_server] > 0)
+        builder.add(link_at + shape.link_switch_pairs[0], switch_at + shape.link_switch_pairs[1], TOPOLOGY)
+    with_replicas = np.flatnonzero(shape.replicas_share[shape.node_of_server] > 0)
     members = np.concatenate([server_at + with_replicas, bucket_at + np.arange(buckets)])
     builder.add(members, np.full(len(members), hub), TOPOLOGY)
     edges, edge_inputs = builder.both_ways()
     return GraphEncoding(
-        _servers(shards, places, figures),
+        _servers(shards, shape, figures),
         _buckets(weights, shards, figures),
-        _links(places, figures) if topology else np.zeros((0, len(LINK_INPUTS))),
+        _links(shape, figures) if topology else np.zeros((0, len(LINK_INPUTS))),
         switches,
         edges,
         edge_inputs,
@@ -97,13 +99,15 @@ def graph_encoding(
 
 
 class _Edges:
-    """Edges of one direction, gathered kind by kind."""
+    """Edges of one direction, collected kind by kind."""
 
     def __init__(self) -> None:
-        self._pairs: list[IntArray] = []
+        self._pairs: list[IndexArray] = []
         self._inputs: list[FloatArray] = []
 
-    def add(self, sources: IntArray, targets: IntArray, kind: int, inputs: dict[int, FloatArray] | None = None) -> None:
+    def add(
+        self, sources: IndexArray, targets: IndexArray, kind: int, inputs: dict[int, FloatArray] | None = None
+    ) -> None:
         table = np.zeros((len(sources), len(EDGE_INPUTS)))
         table[:, kind] = 1.0
         for column, values in (inputs or {}).items():
@@ -111,7 +115,7 @@ class _Edges:
         self._pairs.append(np.stack([sources, targets]))
         self._inputs.append(table)
 
-    def both_ways(self) -> tuple[IntArray, FloatArray]:
+    def both_ways(self) -> tuple[IndexArray, FloatArray]:
         pairs, inputs = np.concatenate(self._pairs, axis=1), np.concatenate(self._inputs)
         back = inputs.copy()
         back[:, BACK] = 1.0
@@ -119,22 +123,22 @@ class _Edges:
 
 
 def _add_shards(builder: _Edges, shards: ShardColumns, server_at: int, bucket_at: int) -> None:
-    own = np.bincount(shards.variable, shards.gradient_bytes)
-    share = shards.gradient_bytes / own[shards.variable]
+    variable_bytes = np.bincount(shards.variable, shards.gradient_bytes)
+    share = shards.gradient_bytes / variable_bytes[shards.variable]
     for number, at, kind in ((shards.server, server_at, PLACEMENT), (shards.bucket, bucket_at, MEMBERSHIP)):
         chosen = number >= 0
         inputs = {SHARE: share[chosen], CODED: shards.log_coded_ratio[chosen], COPIES: shards.way[chosen] == 1}
         builder.add(shards.variable[chosen], at + number[chosen], kind, inputs)
 
 
-def _servers(shards: ShardColumns, places: Places, figures: StepFigures | None) -> FloatArray:
-    table, node, on_server = np.zeros((places.servers, len(SERVER_INPUTS))), places.node_of_server, shards.server >= 0
-    held = np.bincount(shards.server[on_server], shards.gradient_bytes[on_server], places.servers)
-    table[:, 0] = np.log1p(held * places.servers / shards.gradient_bytes.sum())
-    table[:, 1], table[:, 2], table[:, 3] = places.replicas_share[node], places.log_rate[node], places.log_cores[node]
+def _servers(shards: ShardColumns, shape: ClusterShape, figures: StepFigures | None) -> FloatArray:
+    table, node, on_server = np.zeros((shape.servers, len(SERVER_INPUTS))), shape.node_of_server, shards.server >= 0
+    held = np.bincount(shards.server[on_server], shards.gradient_bytes[on_server], shape.servers)
+    table[:, 0] = np.log1p(held * shape.servers / shards.gradient_bytes.sum())
+    table[:, 1], table[:, 2], table[:, 3] = shape.replicas_share[node], shape.log_rate[node], shape.log_cores[node]
     if figures is not None:
-        table[:, 4] = figures.utilization[places.resources.servers]
-        table[:, 5] = figures.utilization[places.resources.nodes][node]
+        table[:, 4] = figures.utilization[shape.resources.servers]
+        table[:, 5] = figures.utilization[shape.resources.nodes][node]
     return table
 
 
@@ -151,14 +155,14 @@ def _buckets(weights: VariableWeights, shards: ShardColumns, figures: StepFigure
     return table
 
 
-def _links(places: Places, figures: StepFigures | None) -> FloatArray:
-    cluster = places.resources.cluster
+def _links(shape: ClusterShape, figures: StepFigures | None) -> FloatArray:
+    cluster = shape.resources.cluster
     table, nodes = np.zeros((len(cluster.links), len(LINK_INPUTS))), {node.name for node in cluster.nodes}
-    rates = np.log(places.resources.bytes_per_second)
+    rates = np.log(shape.resources.bytes_per_second)
     loopback = np.array([link.source == link.target for link in cluster.links])
     network = rates[~loopback] if (~loopback).any() else rates
     table[:, 0], table[:, 1] = rates - network.mean(), loopback
     table[:, 2] = [link.source not in nodes and link.target not in nodes for link in cluster.links]
     if figures is not None:
-        table[:, 3] = figures.utilization[places.resources.links]
+        table[:, 3] = figures.utilization[shape.resources.links]
     return table

@@ -1,6 +1,6 @@
-"""What a cluster looks like from where its servers are: how fast their routes, how many their cores, which their links.
+"""A cluster as its servers see it: the rates of their routes, the numbers of their cores, and their links.
 
-Rates and cores count as logarithms of their ratio to the geometric mean over nodes, so that only differences show.
+Rates and cores are logarithms of the ratio to the geometric mean over nodes, so that only differences count.
 """
 
 from dataclasses import dataclass
@@ -9,31 +9,30 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from autosync.cost.capacity import Resources, fair_cores
+from autosync.cost.capacity import ResourceColumns, fair_cores
+from autosync.numeric import FloatArray, IndexArray
 from autosync.spec import ClusterSpec, Device
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.intp]
 
 
 @dataclass(frozen=True, eq=False)
-class Places:
-    """A cluster as replicas on some of its devices see it.
+class ClusterShape:
+    """A cluster as replicas on some of its devices see it."""
 
-    By node there are `log_rate` and `log_cores` over their means, and `replicas_share` of all replicas.
-    `slowest_bytes_per_second` is the slowest rate of a route between two nodes with replicas (within a node when there
-    is only one). `node_of_server` gives the node of each server device; `attached` bool (nodes, links) says which links
-    begin or end at a node; `switched` int (2, pairs) lists pairs of a link and a switch at which it begins or ends.
-    """
-
-    resources: Resources
+    resources: ResourceColumns
     log_rate: FloatArray
+    """The log rate of each node's routes, minus the mean over nodes."""
     log_cores: FloatArray
+    """The log number of each node's cores, minus the mean over nodes."""
     replicas_share: FloatArray
+    """The share of all replicas that each node has."""
     slowest_bytes_per_second: float
-    node_of_server: IntArray
+    """The slowest rate of a route between two nodes with replicas, or within the node if only one has replicas."""
+    node_of_server: IndexArray
+    """The node of each server device."""
     attached: npt.NDArray[np.bool_]
-    switched: IntArray
+    """Whether a link begins or ends at a node, bool (nodes, links)."""
+    link_switch_pairs: IndexArray
+    """Pairs of a link and a switch at which the link begins or ends, int (2, pairs)."""
 
     @property
     def servers(self) -> int:
@@ -41,8 +40,8 @@ class Places:
 
 
 @lru_cache(maxsize=32)
-def places_of(cluster: ClusterSpec, replicas: tuple[str, ...]) -> Places:
-    """The places of a cluster, kept for the clusters met last, since thousands of strategies share one."""
+def cluster_shape_of(cluster: ClusterSpec, replicas: tuple[str, ...]) -> ClusterShape:
+    """Return a cluster's shape, cached for the clusters used last, because thousands of strategies share a cluster."""
     number = {node.name: place for place, node in enumerate(cluster.nodes)}
     on_node = np.zeros(len(number))
     for name in replicas:
@@ -50,9 +49,11 @@ def places_of(cluster: ClusterSpec, replicas: tuple[str, ...]) -> Places:
     names = [node.name for node in cluster.nodes if on_node[number[node.name]]]
     rates = np.array([_mean_log_rate(cluster, node.name, names) for node in cluster.nodes])
     cores = np.log(fair_cores(cluster))
-    pairs = [(one, other) for one in names for other in names if one != other] or [(names[0], names[0])]
-    return Places(
-        resources=Resources(cluster),
+    pairs = [(name, destination) for name in names for destination in names if name != destination] or [
+        (names[0], names[0])
+    ]
+    return ClusterShape(
+        resources=ResourceColumns(cluster),
         log_rate=rates - rates.mean(),
         log_cores=cores - cores.mean(),
         replicas_share=on_node / on_node.sum(),
@@ -61,21 +62,21 @@ def places_of(cluster: ClusterSpec, replicas: tuple[str, ...]) -> Places:
         attached=np.array(
             [[node.name in (link.source, link.target) for link in cluster.links] for node in cluster.nodes]
         ),
-        switched=_switched(cluster),
+        link_switch_pairs=_link_switch_pairs(cluster),
     )
 
 
 def _route_rate(cluster: ClusterSpec, source: str, target: str) -> float:
-    """Bytes a second over the slowest link of a route."""
+    """Return the rate of the slowest link of a route, in bytes per second."""
     return min(link.bytes_per_second for link in cluster.route(source, target))
 
 
 def _mean_log_rate(cluster: ClusterSpec, node: str, replica_nodes: list[str]) -> float:
-    others = [each for each in replica_nodes if each != node] or [node]
-    return float(np.mean([np.log(_route_rate(cluster, node, each)) for each in others]))
+    peers = [replica_node for replica_node in replica_nodes if replica_node != node] or [node]
+    return float(np.mean([np.log(_route_rate(cluster, node, peer)) for peer in peers]))
 
 
-def _switched(cluster: ClusterSpec) -> IntArray:
+def _link_switch_pairs(cluster: ClusterSpec) -> IndexArray:
     number = {name: place for place, name in enumerate(cluster.switches)}
     pairs = [
         (place, number[end])

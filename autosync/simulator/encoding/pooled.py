@@ -1,8 +1,8 @@
 """Inputs of a whole strategy, pooled: the closed form's features, the cluster's shape, the replay's figures.
 
-Every column is a share, a logarithm of a ratio or of a count, so that a table made on one model and cluster speaks
-about others; none depends on names or on how devices and groups are numbered. Times of
-the features are the closed form's (`step_terms`), with the coefficients given.
+Every column is a share, or a logarithm of a ratio or of a count, so that a table from one model and cluster applies to
+others. No column depends on names or on the numbering of devices and groups. The times in the features are the closed
+form's (`step_terms`), with the coefficients passed.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from collections.abc import Sequence
 from dataclasses import fields
 
 import numpy as np
-import numpy.typing as npt
 
-from autosync.cost.closed_form.loads import Loads, Used, loads_by_replicas
+from autosync.cost.closed_form.loads import ChannelTotals, ColumnLoads, loads_by_replicas
 from autosync.cost.closed_form.step_time import StepTerms, step_seconds, step_terms
 from autosync.cost.closed_form.tables import PHASES
 from autosync.cost.coefficients import Coefficients, ReplayCoefficients
 from autosync.cost.replay.figures import StepFigures
 from autosync.layout.exchange import Quantities
-from autosync.simulator.encoding.places import Places
+from autosync.numeric import FloatArray
+from autosync.simulator.encoding.places import ClusterShape
 from autosync.spec import ALGORITHMS, ClusterSpec, ModelSpec, Strategy
 from autosync.spec.algorithms import SEEN_AS
 
@@ -36,7 +36,7 @@ FEATURES = (
     "server_push_share",
     "chain_share",
     "exposed_share",
-    # How evenly resources are loaded: logarithm of the busiest over the mean.
+    # How evenly resources are loaded: logarithm of the busiest load over the mean load.
     "link_imbalance",
     "node_imbalance",
     "server_imbalance",
@@ -64,12 +64,13 @@ FEATURES = (
     "log_shards_a_variable",
     "servers_used_share",
 )
-"""The features' names, in the order that the checkpoint in `autosync/simulator/pretrained` was fitted on. When that is
-next fitted anew, `collective_payload_share` comes last, with the next `FEATURES_VERSION`; no record that it learned
-from has collectives.
+"""The features' names, in the order that the checkpoint in `autosync/simulator/pretrained` was fitted on.
+
+At the next fit from scratch, append `collective_payload_share` and increase `FEATURES_VERSION`; the checkpoint was not
+trained on records with collectives.
 """
 
-REDUCED_KINDS = (*(each for each in ALGORITHMS if each not in SEEN_AS), "all_gather")
+REDUCED_KINDS = (*(algorithm for algorithm in ALGORITHMS if algorithm not in SEEN_AS), "all_gather")
 SERVED_KINDS = ("dense_server", "local_copy", "sparse_server")
 KINDS = (*REDUCED_KINDS, "gathered_rows", *SERVED_KINDS)
 """The kinds of channel whose share may be a feature."""
@@ -80,9 +81,9 @@ GRADIENT, TOUCHED = Quantities._fields.index("gradient_bytes"), Quantities._fiel
 def feature_table(
     model: ModelSpec, cluster: ClusterSpec, strategies: Sequence[Strategy], coefficients: Coefficients
 ) -> FloatArray:
-    """One row a strategy, one column a name in `FEATURES`, float64 (n, f), finite.
+    """Return one row per strategy and one column per name in `FEATURES`, float64 (n, f), finite.
 
-    Raises `SpecError` when a strategy does not fit the model and the cluster.
+    Raises `SpecError` if a strategy does not fit the model and the cluster.
     """
     return features_and_seconds(model, cluster, strategies, coefficients)[0]
 
@@ -90,18 +91,18 @@ def feature_table(
 def features_and_seconds(
     model: ModelSpec, cluster: ClusterSpec, strategies: Sequence[Strategy], coefficients: Coefficients
 ) -> tuple[FloatArray, FloatArray]:
-    """`feature_table`, and the closed form's step seconds, float64 (n,), which come of the same loads."""
+    """Return `feature_table`, and the closed form's step seconds of the same loads, float64 (n,)."""
     table, seconds = np.empty((len(strategies), len(FEATURES))), np.empty(len(strategies))
     for positions, used, loads in loads_by_replicas(model, cluster, strategies):
         terms = step_terms(loads, coefficients)
-        seconds[positions] = found = step_seconds(loads, coefficients)
-        columns = _time_columns(loads, terms, found) | _byte_columns(used, loads)
+        seconds[positions] = predicted = step_seconds(loads, coefficients)
+        columns = _time_columns(loads, terms, predicted) | _byte_columns(used, loads)
         columns |= _count_columns(used, loads) | _message_columns(loads, coefficients)
         table[positions] = np.stack([columns[name] for name in FEATURES], axis=1)
     return table, seconds
 
 
-def _time_columns(loads: Loads, terms: StepTerms, seconds: FloatArray) -> dict[str, FloatArray]:
+def _time_columns(loads: ColumnLoads, terms: StepTerms, seconds: FloatArray) -> dict[str, FloatArray]:
     at = loads.tables.columns
     shares = _second_columns(terms)
     columns = {f"{name}_share": np.asarray(value / seconds) for name, value in shares.items()}
@@ -128,7 +129,7 @@ def _second_columns(terms: StepTerms) -> dict[str, FloatArray | float]:
     }
 
 
-def _byte_columns(used: Used, loads: Loads) -> dict[str, FloatArray]:
+def _byte_columns(used: ChannelTotals, loads: ColumnLoads) -> dict[str, FloatArray]:
     tables, at = loads.tables, loads.tables.columns
     payload = used.quantities[..., GRADIENT]
     whole = _at_least(payload.sum(axis=(1, 2)), 1.0)
@@ -147,7 +148,7 @@ def _byte_columns(used: Used, loads: Loads) -> dict[str, FloatArray]:
     }
 
 
-def _message_columns(loads: Loads, coefficients: Coefficients) -> dict[str, FloatArray]:
+def _message_columns(loads: ColumnLoads, coefficients: Coefficients) -> dict[str, FloatArray]:
     at = loads.tables.columns
     messages = loads.total(at.node_messages).sum(axis=1) / 2
     byte_cost = loads.total(at.node_bytes).sum(axis=1) / 2 * coefficients.core_seconds_per_byte
@@ -158,7 +159,7 @@ def _message_columns(loads: Loads, coefficients: Coefficients) -> dict[str, Floa
     }
 
 
-def _count_columns(used: Used, loads: Loads) -> dict[str, FloatArray]:
+def _count_columns(used: ChannelTotals, loads: ColumnLoads) -> dict[str, FloatArray]:
     tables = loads.tables
     kinds = np.array([_kind(*channel) for channel in used.channels])
     on_server = used.shards[:, np.isin(kinds, SERVED_KINDS)].sum(axis=1)
@@ -173,16 +174,16 @@ def _count_columns(used: Used, loads: Loads) -> dict[str, FloatArray]:
     }
 
 
-def _kind(what: str, server: str, local_copy: bool) -> str:
-    """One of `REDUCED_KINDS` or of `KINDS`, or a channel that counts no gradients."""
+def _kind(channel: str, server: str, local_copy: bool) -> str:
+    """Return one of `REDUCED_KINDS` or of `KINDS`, or a channel without gradients."""
     del server
-    if what in ("dense_server", "pull"):
+    if channel in ("dense_server", "pull"):
         return "local_copy" if local_copy else "dense_server"
-    return SEEN_AS.get(what, what)
+    return SEEN_AS.get(channel, channel)
 
 
 def _imbalance(loads: FloatArray) -> FloatArray:
-    """Logarithm of the largest over the mean, 0 when there is no load; `loads` (n, resources) -> (n,)."""
+    """Return the logarithm of the largest over the mean load, 0 without load; `loads` (n, resources) -> (n,)."""
     mean = loads.mean(axis=1)
     return np.log(np.where(mean > 0, loads.max(axis=1) / _at_least(mean, 1e-300), 1.0))
 
@@ -190,8 +191,6 @@ def _imbalance(loads: FloatArray) -> FloatArray:
 def _at_least(values: FloatArray, least: float) -> FloatArray:
     return np.maximum(values, least)
 
-
-FloatArray = npt.NDArray[np.float64]
 
 SHAPE = ("log_slowest_over_mean_rate", "log_slowest_over_mean_cores", "log_replicas", "log_wire_over_step")
 REPLAY_POOLED = (
@@ -211,30 +210,30 @@ REPLAY_POOLED = (
 )
 POOLED_INPUTS = (*FEATURES, *SHAPE, *REPLAY_POOLED)
 TOPOLOGY_POOLED = ("link_imbalance", "node_imbalance", *SHAPE)
-"""Inputs that a learner which must do without the cluster's topology is not told."""
+"""The inputs withheld from a learner without the cluster's topology."""
 
 CRITICAL = 0.02
-"""A variable whose slack is less than this part of the step is on the critical path."""
+"""A variable whose slack is less than this share of the step is on the critical path."""
 
 
 def closed_form_coefficients(replay: ReplayCoefficients) -> Coefficients:
-    """The closed form's coefficients that agree with a replay's, for its features."""
-    return Coefficients(**{each.name: getattr(replay, each.name) for each in fields(Coefficients)})
+    """Return the closed form's coefficients that agree with a replay's, for the closed form's features."""
+    return Coefficients(**{field.name: getattr(replay, field.name) for field in fields(Coefficients)})
 
 
-def shape_pooled(places: Places, replicas: int, gradient_bytes: float, step_seconds: FloatArray) -> FloatArray:
-    """`SHAPE` of n strategies whose steps take `step_seconds` (n,): float64 (n, 4)."""
-    present = places.replicas_share > 0
-    wire = gradient_bytes / places.slowest_bytes_per_second / step_seconds
+def shape_pooled(shape: ClusterShape, replicas: int, gradient_bytes: float, step_seconds: FloatArray) -> FloatArray:
+    """Return `SHAPE` of n strategies whose steps take `step_seconds` (n,): float64 (n, 4)."""
+    present = shape.replicas_share > 0
+    wire = gradient_bytes / shape.slowest_bytes_per_second / step_seconds
     table = np.empty((len(step_seconds), len(SHAPE)))
-    table[:, 0], table[:, 1] = places.log_rate[present].min(), places.log_cores[present].min()
+    table[:, 0], table[:, 1] = shape.log_rate[present].min(), shape.log_cores[present].min()
     table[:, 2], table[:, 3] = np.log(replicas), np.log1p(wire)
     return table
 
 
-def replay_pooled(figures: StepFigures, places: Places, gradient_bytes: FloatArray) -> FloatArray:
-    """`REPLAY_POOLED`, float64 (13,), of one strategy; `gradient_bytes` (variables,) are its variables'."""
-    each, step, resources = figures.variables, figures.step_seconds, places.resources
+def replay_pooled(figures: StepFigures, shape: ClusterShape, gradient_bytes: FloatArray) -> FloatArray:
+    """Return `REPLAY_POOLED` of one strategy, float64 (13,); `gradient_bytes` (variables,) are its variables'."""
+    variables, step, resources = figures.variables, figures.step_seconds, shape.resources
     share = gradient_bytes / gradient_bytes.sum()
     links, nodes = figures.utilization[resources.links], figures.utilization[resources.nodes]
     return np.array(
@@ -248,9 +247,9 @@ def replay_pooled(figures: StepFigures, places: Places, gradient_bytes: FloatArr
             nodes.mean(),
             figures.busiest_server,
             figures.utilization[resources.shared].max(initial=0.0),
-            share @ each.slack / step,
-            share @ np.maximum(each.first_sent - each.ready, 0.0) / step,
-            share @ np.maximum(each.arrived - each.first_sent, 0.0) / step,
-            share @ (each.slack < CRITICAL * step),
+            share @ variables.slack / step,
+            share @ np.maximum(variables.first_sent - variables.ready, 0.0) / step,
+            share @ np.maximum(variables.arrived - variables.first_sent, 0.0) / step,
+            share @ (variables.slack < CRITICAL * step),
         ]
     )

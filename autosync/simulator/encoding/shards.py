@@ -1,23 +1,25 @@
-"""A strategy's shards as columns: what each weighs, how it is synchronized, and with what."""
+"""A strategy's shards as columns: their bytes, how they are synchronized, and their server or bucket."""
 
 import math
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from autosync.layout.coding import coded_bytes
+from autosync.layout.coding import bytes_when_encoded
+from autosync.layout.fusion import BUCKET, Layout
 from autosync.layout.shards import Shard
-from autosync.layout.together import BUCKET, Layout
+from autosync.numeric import FloatArray, IndexArray
 from autosync.spec import ALGORITHMS, ParameterServer
 from autosync.spec.algorithms import SEEN_AS
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.intp]
-
-WAYS = ("server", "server_with_copies", *(each for each in ALGORITHMS if each not in SEEN_AS), "gathered")
-"""Ways in which a shard may be synchronized; gathered: replicas send their own parts to all others."""
+WAYS = (
+    "server",
+    "server_with_copies",
+    *(algorithm for algorithm in ALGORITHMS if algorithm not in SEEN_AS),
+    "gathered",
+)
+"""Ways to synchronize a shard; gathered: replicas send their own parts to all other replicas."""
 
 SERVER, WITH_COPIES, GATHERED = 0, 1, len(WAYS) - 1
 ALGORITHM_WAYS = {name: WAYS.index(SEEN_AS.get(name, name)) for name in ALGORITHMS}
@@ -25,19 +27,20 @@ ALGORITHM_WAYS = {name: WAYS.index(SEEN_AS.get(name, name)) for name in ALGORITH
 
 @dataclass(frozen=True, eq=False)
 class ShardColumns:
-    """One entry a shard, all of shape (shards,).
+    """One entry per shard, all of shape (shards,)."""
 
-    `variable` is the place of its variable in the model, `way` one of `WAYS`; `gradient_bytes` are a replica's before
-    they are encoded, and `log_coded_ratio` the logarithm of the encoded ones over them. `server` and `bucket` are
-    numbers from 0 up, or -1; buckets are numbered as they come in the model's order.
-    """
-
-    variable: IntArray
-    way: IntArray
+    variable: IndexArray
+    """The index of the shard's variable in the model."""
+    way: IndexArray
+    """The index of the way in `WAYS`."""
     gradient_bytes: FloatArray
+    """A replica's bytes before encoding."""
     log_coded_ratio: FloatArray
-    server: IntArray
-    bucket: IntArray
+    """Logarithm of the encoded bytes over `gradient_bytes`."""
+    server: IndexArray
+    """The server's number from 0, or -1."""
+    bucket: IndexArray
+    """The bucket's number from 0 in the order of the model, or -1."""
     staleness: FloatArray
 
     @property
@@ -46,7 +49,7 @@ class ShardColumns:
 
 
 def shard_columns(layout: Layout, servers: Mapping[str, int]) -> ShardColumns:
-    """The columns of a strategy laid out, in the order of the model, whose server devices have numbers in `servers`."""
+    """Return the columns of a laid-out strategy, in the order of the model. `servers` numbers the server devices."""
     numbers: dict[Hashable, int] = {}
     rows = []
     for shard, (way, key) in zip(layout.shards, layout.ways, strict=True):
@@ -65,5 +68,7 @@ def _way(shard: Shard) -> int:
 
 
 def _log_coded_ratio(shard: Shard) -> float:
-    """Logarithm of encoded over plain bytes that a replica sends of a shard; buckets count as the sum of theirs."""
-    return math.log(coded_bytes(shard) / shard.slice.bytes) if shard.synchronizer.compressor else 0.0
+    """Return the logarithm of the encoded over the plain bytes of a replica's shard; a bucket's is the sum of its
+    shards'.
+    """
+    return math.log(bytes_when_encoded(shard) / shard.slice.bytes) if shard.synchronizer.compressor else 0.0

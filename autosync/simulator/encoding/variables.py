@@ -1,6 +1,7 @@
-"""Inputs of each variable: what it weighs, how it is synchronized, whom it shares with, and its part in the replay.
+"""Inputs of each variable: its size, its synchronization, the variables it shares a bucket or server with, and its
+replay.
 
-A variable has the mean, by bytes, of what each of its shards has. Notation: v variables, s shards.
+A variable's inputs are byte-weighted means over its shards. Notation: v variables, s shards.
 """
 
 from dataclasses import dataclass
@@ -9,10 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from autosync.cost.replay.figures import StepFigures
-from autosync.simulator.encoding.places import Places
+from autosync.numeric import FloatArray
+from autosync.simulator.encoding.places import ClusterShape
 from autosync.simulator.encoding.shards import WAYS, ShardColumns
-
-FloatArray = npt.NDArray[np.float64]
 
 OWN = ("log_bytes_over_mean", "bytes_share", "sparse", "log_touched_share", "ready_fraction")
 DECIDED = (
@@ -43,16 +43,19 @@ VARIABLE_INPUTS = (*OWN, *DECIDED, *TOPOLOGY_VARIABLE_INPUTS, *REPLAY_VARIABLE_I
 
 @dataclass(frozen=True, eq=False)
 class VariableWeights:
-    """What a model's variables weigh, (v,) each: bytes of a replica's gradient, whether it is sparse, the share of the
-    variable it touches, and the fraction of the backward pass after which it is ready."""
+    """Sizes and readiness of a model's variables, (v,) each."""
 
     gradient_bytes: FloatArray
+    """Bytes of a replica's gradient."""
     sparse: FloatArray
+    """1 for a sparse gradient, else 0."""
     touched_share: FloatArray
+    """The share of the variable that a gradient touches."""
     ready: FloatArray
+    """The fraction of the backward pass after which the gradient is ready."""
 
-    def own(self) -> FloatArray:
-        """The inputs `OWN`, (v, 5)."""
+    def columns(self) -> FloatArray:
+        """Return the inputs `OWN`, (v, 5)."""
         mean = self.gradient_bytes.mean()
         columns = (
             np.log(self.gradient_bytes / mean),
@@ -65,21 +68,21 @@ class VariableWeights:
 
 
 def variable_inputs(
-    weights: VariableWeights, shards: ShardColumns, places: Places, figures: StepFigures | None
+    weights: VariableWeights, shards: ShardColumns, shape: ClusterShape, figures: StepFigures | None
 ) -> FloatArray:
-    """Float64 (v, inputs) in the model's order; what the replay says is 0 without `figures`."""
-    own = weights.own()
-    table = np.zeros((len(own), len(VARIABLE_INPUTS)))
-    decided = _decided(weights, shards, places)
-    table[:, : len(OWN)] = own
+    """Return float64 (v, inputs) in the model's order; the replay's inputs are 0 without `figures`."""
+    own_columns = weights.columns()
+    table = np.zeros((len(own_columns), len(VARIABLE_INPUTS)))
+    decided = _decision_inputs(weights, shards, shape)
+    table[:, : len(OWN)] = own_columns
     table[:, len(OWN) : len(OWN) + decided.shape[1]] = decided
     if figures is not None:
-        table[:, -len(REPLAY_VARIABLE_INPUTS) :] = _replayed(len(own), shards, places, figures)
+        table[:, -len(REPLAY_VARIABLE_INPUTS) :] = _replay_inputs(len(own_columns), shards, shape, figures)
     return table
 
 
-def _decided(weights: VariableWeights, shards: ShardColumns, places: Places) -> FloatArray:
-    """The inputs `DECIDED`, then those of topology."""
+def _decision_inputs(weights: VariableWeights, shards: ShardColumns, shape: ClusterShape) -> FloatArray:
+    """Return the inputs `DECIDED`, then those of topology."""
     count, place = len(weights.ready), shards.variable
     own_bytes = shards.gradient_bytes
     total = own_bytes.sum()
@@ -95,11 +98,11 @@ def _decided(weights: VariableWeights, shards: ShardColumns, places: Places) -> 
     of_bucket[in_bucket, 1] = joined / total
     of_bucket[in_bucket, 2] = bucket_ready[shards.bucket[in_bucket]] - weights.ready[place[in_bucket]]
     of_server, server = np.zeros((len(place), 3)), shards.server[on_server]
-    server_bytes = np.bincount(server, own_bytes[on_server], places.servers)
-    node = places.node_of_server[server]
-    of_server[on_server, 0] = np.log1p(server_bytes[server] * places.servers / total)
-    of_server[on_server, 1], of_server[on_server, 2] = places.log_rate[node], places.log_cores[node]
-    used = np.zeros((count, places.servers), dtype=np.bool_)
+    server_bytes = np.bincount(server, own_bytes[on_server], shape.servers)
+    node = shape.node_of_server[server]
+    of_server[on_server, 0] = np.log1p(server_bytes[server] * shape.servers / total)
+    of_server[on_server, 1], of_server[on_server, 2] = shape.log_rate[node], shape.log_cores[node]
+    used = np.zeros((count, shape.servers), dtype=np.bool_)
     used[place[on_server], server] = True
     return np.column_stack(
         [
@@ -120,17 +123,20 @@ def _mean(weighted: FloatArray, place: npt.NDArray[np.intp], count: int) -> Floa
     return np.asarray(np.bincount(place, weighted, count))
 
 
-def _replayed(count: int, shards: ShardColumns, places: Places, figures: StepFigures) -> FloatArray:
-    """The inputs `REPLAY_VARIABLE_INPUTS`, as shares of the step."""
-    each, step = figures.variables, figures.step_seconds
-    times = [each.ready, each.first_sent, each.arrived, each.slack]
-    times += [np.maximum(each.first_sent - each.ready, 0.0), np.maximum(each.arrived - each.first_sent, 0.0)]
-    resources, on_server = places.resources, shards.server >= 0
+def _replay_inputs(count: int, shards: ShardColumns, shape: ClusterShape, figures: StepFigures) -> FloatArray:
+    """Return the inputs `REPLAY_VARIABLE_INPUTS`, as shares of the step."""
+    times_of, step = figures.variables, figures.step_seconds
+    times = [times_of.ready, times_of.first_sent, times_of.arrived, times_of.slack]
+    times += [
+        np.maximum(times_of.first_sent - times_of.ready, 0.0),
+        np.maximum(times_of.arrived - times_of.first_sent, 0.0),
+    ]
+    resources, on_server = shape.resources, shards.server >= 0
     place, server = shards.variable[on_server], shards.server[on_server]
-    own = np.bincount(shards.variable, shards.gradient_bytes, count)
-    share = shards.gradient_bytes[on_server] / own[place]
-    busy, node = figures.utilization, places.node_of_server[server]
-    at_node = np.where(places.attached, busy[resources.links], 0.0).max(axis=1)
+    variable_bytes = np.bincount(shards.variable, shards.gradient_bytes, count)
+    share = shards.gradient_bytes[on_server] / variable_bytes[place]
+    busy, node = figures.utilization, shape.node_of_server[server]
+    at_node = np.where(shape.attached, busy[resources.links], 0.0).max(axis=1)
     of_server = (busy[resources.servers][server], busy[resources.nodes][node], at_node[node])
     return np.column_stack(
         [*(seconds / step for seconds in times), *(_mean(share * b, place, count) for b in of_server)]

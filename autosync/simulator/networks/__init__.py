@@ -1,18 +1,18 @@
-"""The networks a learned simulator can be made of, by name. A new one joins by a file and a line here."""
+"""The networks of learned simulators, by name. To add one, add a file and a line here."""
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from autosync.errors import SpecError
 from autosync.simulator.networks.linear import linear
-from autosync.simulator.networks.network import Member, Network
+from autosync.simulator.networks.network import EnsembleMember, Network
 from autosync.simulator.networks.rnn import rnn
 
-__all__ = ["NETWORKS", "Member", "Network", "network_called"]
+__all__ = ["NETWORKS", "EnsembleMember", "Network", "network_called"]
 
 
 def _gat() -> Network:
-    from autosync.simulator.networks.gat import gat  # torch_geometric is imported only when it is asked for
+    from autosync.simulator.networks.gat import gat  # import torch_geometric only if this network is used
 
     return gat()
 
@@ -21,7 +21,7 @@ NETWORKS: Mapping[str, Callable[[], Network]] = MappingProxyType({"linear": line
 
 
 def network_called(name: str) -> Network:
-    """The network called `name`. Raises `SpecError`, listing the networks there are."""
+    """Return the network called `name`. Raises `SpecError` with a list of the known networks."""
     if name not in NETWORKS:
         raise SpecError(f"Unknown network {name!r}. Known: {', '.join(NETWORKS)}.")
     return NETWORKS[name]()

@@ -8,7 +8,7 @@ from torch_geometric.nn import GATv2Conv
 
 from autosync.simulator.encoding import BUCKET_INPUTS, EDGE_INPUTS, LINK_INPUTS, SERVER_INPUTS, VARIABLE_INPUTS
 from autosync.simulator.inputs import Detail, Inputs
-from autosync.simulator.networks.head import ResidualHead, embedding, pooled_over
+from autosync.simulator.networks.head import ResidualHead, embedding, pool_by_owner
 from autosync.simulator.networks.linear import LinearResidual
 from autosync.simulator.networks.network import Network, torch_network
 from autosync.simulator.settings import TrainingSettings
@@ -20,7 +20,7 @@ KINDS = 6
 
 @final
 class GraphResidual(LinearResidual):
-    """The linear network, plus what layers of attention leave at the nodes, pooled over nodes of a kind."""
+    """The linear network plus the nodes' states after attention layers, pooled over the nodes of each kind."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -36,38 +36,40 @@ class GraphResidual(LinearResidual):
     def forward(self, inputs: Inputs) -> torch.Tensor:
         graphs, count = inputs.graphs, len(inputs)
         rows = [torch.cat(inputs.variables)]
-        rows += [torch.cat([getattr(each, kind) for each in graphs]) for kind in ("servers", "buckets", "links")]
+        rows += [torch.cat([getattr(graph, kind) for graph in graphs]) for kind in ("servers", "buckets", "links")]
         sizes = torch.tensor(
             [
-                [len(own), len(each.servers), len(each.buckets), len(each.links), each.switches, 1]
-                for own, each in zip(inputs.variables, graphs, strict=True)
+                [len(variables), len(graph.servers), len(graph.buckets), len(graph.links), graph.switches, 1]
+                for variables, graph in zip(inputs.variables, graphs, strict=True)
             ]
         )
-        nodes = [embed(each) for embed, each in zip(self.embed, rows, strict=True)]
+        nodes = [embed(row) for embed, row in zip(self.embed, rows, strict=True)]
         nodes += [bare.expand(int(size), -1) for bare, size in zip(self.bare, sizes[:, 4:].sum(dim=0), strict=True)]
-        states, edges = torch.cat(nodes), _joined_edges([each.edges for each in graphs], sizes)
-        edge_inputs = torch.cat([each.edge_inputs for each in graphs])
+        states, edges = torch.cat(nodes), _join_edges([graph.edges for graph in graphs], sizes)
+        edge_inputs = torch.cat([graph.edge_inputs for graph in graphs])
         for layer in self.layers:
             states = states + torch.nn.functional.silu(layer(states, edges, edge_inputs))
         by_kind = states.split(sizes.sum(dim=0).tolist())
         owners = [torch.repeat_interleave(torch.arange(count), sizes[:, kind]) for kind in range(KINDS)]
-        encoded = torch.cat([pooled_over(by_kind[kind], owners[kind], count) for kind in (0, 1, 2, 5)], dim=1)
+        encoded = torch.cat([pool_by_owner(by_kind[kind], owners[kind], count) for kind in (0, 1, 2, 5)], dim=1)
         return super().forward(inputs) + self.head(encoded, inputs.pooled)
 
 
-def _joined_edges(edges: Sequence[torch.Tensor], sizes: torch.Tensor) -> torch.Tensor:
-    """Edges of all graphs; `sizes` is (graphs, kinds). Nodes are then numbered kind by kind, then graph by graph."""
+def _join_edges(edges: Sequence[torch.Tensor], sizes: torch.Tensor) -> torch.Tensor:
+    """Concatenate the edges of all graphs; `sizes` is (graphs, kinds). Nodes are renumbered kind by kind, then graph by
+    graph.
+    """
     of_kind = sizes.sum(dim=0).cumsum(0) - sizes.sum(dim=0)
     before = sizes.cumsum(0) - sizes
-    own = sizes.cumsum(1) - sizes
-    shifts = of_kind + before - own
+    within_graph = sizes.cumsum(1) - sizes
+    shifts = of_kind + before - within_graph
     each_size = sizes.sum(dim=1)
     numbers = torch.repeat_interleave(shifts.flatten(), sizes.flatten())
     starts = each_size.cumsum(0) - each_size
-    found = []
+    shifted = []
     for pairs, start in zip(edges, starts.tolist(), strict=True):
-        found.append(pairs + numbers[start + pairs])
-    return torch.cat(found, dim=1)
+        shifted.append(pairs + numbers[start + pairs])
+    return torch.cat(shifted, dim=1)
 
 
 def gat() -> Network:

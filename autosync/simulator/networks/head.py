@@ -1,4 +1,4 @@
-"""The last part of a network: from what it makes of a strategy, and the pooled inputs, to a residual."""
+"""The last part of a network: computes a residual from an encoded strategy and the pooled inputs."""
 
 from typing import final
 
@@ -9,9 +9,9 @@ from autosync.simulator.encoding import POOLED_INPUTS
 
 @final
 class ResidualHead(torch.nn.Module):
-    """A weighted sum of the pooled inputs, plus a small perceptron over them and `size` encoded ones.
+    """A weighted sum of the pooled inputs, plus a small perceptron over the pooled and `size` encoded inputs.
 
-    Both start at zero, so that an untrained network adds nothing to the base.
+    The output starts at zero, so that an untrained network adds nothing to the base.
     """
 
     def __init__(self, size: int, width: int) -> None:
@@ -21,18 +21,20 @@ class ResidualHead(torch.nn.Module):
         torch.nn.init.zeros_(self.out.weight)
 
     def forward(self, encoded: torch.Tensor, pooled: torch.Tensor) -> torch.Tensor:
-        """Residuals from encoded strategies and pooled inputs: (n, size), (n, p) -> (n,)."""
+        """Return residuals from encoded strategies and pooled inputs: (n, size), (n, p) -> (n,)."""
         hidden = torch.nn.functional.silu(self.hidden(torch.cat([encoded, pooled], dim=1)))
         return self.out(hidden)[:, 0]
 
 
 def embedding(size: int, width: int) -> torch.nn.Module:
-    """One layer over normalized inputs."""
+    """Return one layer over normalized inputs."""
     return torch.nn.Sequential(torch.nn.Linear(size, width), torch.nn.SiLU())
 
 
-def pooled_over(rows: torch.Tensor, owners: torch.Tensor, count: int) -> torch.Tensor:
-    """Mean and maximum of the rows of each owner: (rows, w), int64 (rows,) -> (count, 2 w); 0 where there are none."""
+def pool_by_owner(rows: torch.Tensor, owners: torch.Tensor, count: int) -> torch.Tensor:
+    """Return mean and maximum of each owner's rows: (rows, w), int64 (rows,) -> (count, 2 w); 0 for an owner without
+    rows.
+    """
     width = rows.shape[1]
     sizes = torch.bincount(owners, minlength=count).clamp(min=1).to(rows.dtype)
     mean = torch.zeros(count, width, dtype=rows.dtype).index_add(0, owners, rows) / sizes[:, None]

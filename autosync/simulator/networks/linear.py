@@ -9,7 +9,7 @@ from autosync.simulator.settings import TrainingSettings
 
 
 class LinearResidual(torch.nn.Module):
-    """Starts at zero, so that an untrained one adds nothing. Other networks add to it."""
+    """Starts at zero, so that an untrained network adds nothing. Other networks add to its output."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -22,5 +22,5 @@ class LinearResidual(torch.nn.Module):
 
 
 def linear() -> Network:
-    # A pass at least: of very many records, the steps alone would leave some out.
+    # At least one epoch: with very many records, the steps alone would skip some.
     return torch_network(Detail.POOLED, TrainingSettings(epochs=1), LinearResidual)

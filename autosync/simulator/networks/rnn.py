@@ -16,7 +16,7 @@ WIDTH = 24
 
 @final
 class RecurrentResidual(LinearResidual):
-    """The linear network, plus what an LSTM's states say, their mean and maximum over variables."""
+    """The linear network plus an LSTM's states, as mean and maximum over variables."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -27,7 +27,7 @@ class RecurrentResidual(LinearResidual):
     def forward(self, inputs: Inputs) -> torch.Tensor:
         lengths = inputs.lengths
         encoded = torch.zeros(len(inputs), 4 * WIDTH, dtype=inputs.pooled.dtype)
-        # Strategies for models of one length go through together, so that none is padded.
+        # Batch strategies by their number of variables, so that no padding is needed.
         for length in torch.unique(lengths).tolist():
             chosen = torch.nonzero(lengths == length)[:, 0]
             rows = torch.stack([inputs.variables[place] for place in chosen.tolist()])

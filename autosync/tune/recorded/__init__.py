@@ -1,6 +1,6 @@
-"""Recorded trials in place of a cluster: cells, pools to search in, and a table that answers with a clock."""
+"""Recorded trials instead of a cluster: cells, and a table that answers proposals by a clock."""
 
-from autosync.tune.recorded.cells import RecordedCell, read_cells, recorded_cells
-from autosync.tune.recorded.pool import PoolSpace, RecordedTable
+from autosync.tune.recorded.cells import RecordedCell, cells_of, read_cells
+from autosync.tune.recorded.table import RecordedTable
 
-__all__ = ["PoolSpace", "RecordedCell", "RecordedTable", "read_cells", "recorded_cells"]
+__all__ = ["RecordedCell", "RecordedTable", "cells_of", "read_cells"]

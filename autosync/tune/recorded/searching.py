@@ -1,39 +1,39 @@
-"""One search of a recorded cell, as `autosync tune --replay` makes it: no cluster, a clock that jumps."""
+"""One search of a recorded cell, for `autosync replay`: without a cluster, and with a clock that jumps."""
 
 import math
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
+from autosync.search.pool_space import PoolSpace
 from autosync.space import SearchSpace
 from autosync.spec import RuntimeRecord, TimingProtocol
+from autosync.spec.address import Place
 from autosync.tune.budget import seconds_of_trials
-from autosync.tune.campaign import Campaign, Limits
+from autosync.tune.campaign import Campaign, SearchLimits
 from autosync.tune.composing import make_searcher
-from autosync.tune.options import OptionsError, TuneOptions
+from autosync.tune.options import TuneOptions
 from autosync.tune.patience import Patience
 from autosync.tune.recorded.cells import RecordedCell, read_cells
-from autosync.tune.recorded.pool import RUN, PoolSpace, RecordedTable
-from autosync.words.quantities import counted, duration
+from autosync.tune.recorded.table import RUN, RecordedTable
+from autosync.words.quantities import count_of, duration
 
-NETWORK_UNTAUGHT = "linear"
-"""The *auto* simulator without the checkpoint that comes with the program, which may know these very records."""
+UNTRAINED_NETWORK = "linear"
+"""The *auto* simulator without the shipped checkpoint, which may have been fitted to these very records."""
 
 CLOSE = 1.05
-"""Times the best step of the cell up to which a step counts as close to it."""
+"""The multiple of the cell's best step time up to which a step time counts as close to it."""
 
 
-def search_recorded(options: TuneOptions, say: Callable[[str], None]) -> int:
-    """Search the cell `options.model` of the records in `options.replay`, say what came of it; the exit status.
+def search_recorded(options: TuneOptions, records: Place, say: Callable[[str], None]) -> int:
+    """Search the cell `options.model` of `records`, print the outcome, and return the exit status.
 
     Raises `DatasetError` when there is no such cell.
     """
-    if options.replay is None:
-        raise OptionsError("A search of recorded trials needs --replay, the folder of the records.")
-    (cell,), _ = read_cells(options.replay, [options.model])
+    (cell,), _ = read_cells(records, [options.model])
     if options.simulator == "auto" and options.warm_start is None:
-        options = options.model_copy(update={"simulator": NETWORK_UNTAUGHT})
+        options = options.model_copy(update={"simulator": UNTRAINED_NETWORK})
     table = RecordedTable(cell, options.seed)
-    # Searchers ask for the one class SearchSpace; a pool has all of it that they use.
+    # Searchers are typed for SearchSpace alone; a pool has all members of that class that they use.
     pool = cast(SearchSpace, PoolSpace(cell.space, tuple(cell.trials), table.is_open))
     searcher = make_searcher(options, pool, list(cell.baselines))
     say(f"{cell.name}: {len(cell.trials)} strategies were timed, {len(cell.baselines)} of them baselines.")
@@ -42,30 +42,30 @@ def search_recorded(options: TuneOptions, say: Callable[[str], None]) -> int:
         gone = table.clock_seconds + seconds_of_trials(more, campaign.records)
         return gone >= (options.time_budget_seconds or math.inf)
 
-    limits = Limits(options.trials, out_of_time, Patience(options.patience, options.training_steps))
+    limits = SearchLimits(options.trials, out_of_time, Patience(options.patience, options.training_steps))
     watchers = (_reporter(table, say),)
     campaign = Campaign(searcher, _Nowhere(), TimingProtocol(), RUN, options.seed, limits, watchers)
     campaign.run(table)
     if out_of_time(0):
-        say(f"The time is used up, by the recorded lengths of {counted(len(campaign.records), 'trial')}.")
+        say(f"The time budget is used up by the recorded durations of {count_of(len(campaign.records), 'trial')}.")
     elif len(campaign.records) < options.trials:
-        say(campaign.stopped_because or "")
+        say(campaign.stop_reason or "")
     say(_summary(cell, campaign.records))
     return 0
 
 
 class _Nowhere:
-    """Keeps nothing: what is searched was recorded before."""
+    """Stores nothing, because the trials are already recorded."""
 
     def append(self, record: RuntimeRecord) -> None:
         """Do nothing: the record is known."""
 
     def save_state(self, state: dict[str, Any]) -> None:
-        """Do nothing: the same command says the same again."""
+        """Do nothing: the same command gives the same search again."""
 
 
 def _reporter(table: RecordedTable, say: Callable[[str], None]) -> Callable[[RuntimeRecord], None]:
-    """A watcher that says a line for each trial that is faster than all before it."""
+    """A watcher that prints a line for each trial that is faster than all trials before it."""
     trials, least = 0, math.inf
 
     def report(record: RuntimeRecord) -> None:
@@ -79,12 +79,13 @@ def _reporter(table: RecordedTable, say: Callable[[str], None]) -> Callable[[Run
 
 
 def _summary(cell: RecordedCell, records: Sequence[RuntimeRecord]) -> str:
-    """What the search found, by the true seconds of each strategy, which it was not told."""
-    met = [cell.seconds[cell.space.canonical(each.strategy)] for each in records]
-    close = next((number for number, each in enumerate(met, 1) if each <= CLOSE * cell.best_seconds), 0)
+    """A sentence on the search's result, by the true seconds of each strategy, which the search did not know."""
+    timed = [cell.seconds[cell.space.canonical(record.strategy)] for record in records]
+    close = next((number for number, seconds in enumerate(timed, 1) if seconds <= CLOSE * cell.best_seconds), 0)
     baseline, _ = cell.best_baseline
     return (
-        f"By all trials of each strategy: the best met takes {1e3 * min(met):.1f} ms a step, the best baseline, "
+        f"By all trials of each strategy: the best timed strategy takes {1e3 * min(timed):.1f} ms a step, the best "
+        f"baseline, "
         f"{baseline}, {1e3 * cell.baseline_seconds:.1f} ms, the best of the cell {1e3 * cell.best_seconds:.1f} ms; "
         + (f"the search came within 5 % of that with trial {close}." if close else "the search never came within 5 %.")
     )

@@ -1,4 +1,4 @@
-"""Calibration finds a known law, and with few or noisy records does not make the ranking worse."""
+"""Calibration recovers a known law, and few or noisy records do not make the ranking worse."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests import cases
 
 
 def emulated(cores: float) -> ClusterSpec:
-    """Four nodes that share one machine with so many cores."""
+    """Four nodes that share one machine with `cores` cores."""
     cluster = cases.star_cluster()
     return replace(
         cluster, nodes=tuple(replace(node, shared_cores=SharedCores("one", cores)) for node in cluster.nodes)
@@ -39,7 +39,7 @@ def sampled(count: int, seed: int) -> tuple[Strategy, ...]:
 
 
 def records(count: int, seed: int = 1, noise: float = 0.03, factor: float = 1.0) -> list[RuntimeRecord]:
-    """Records of `LAW`, `factor` times as slow, whose medians are off by a relative `noise`."""
+    """Records of `LAW`, `factor` times as slow, whose medians have a relative error of `noise`."""
     strategies = sampled(count, seed)
     errors = np.random.default_rng(seed).normal(0, noise, count)
     times = factor * np.exp(Replay(LAW).predict(MODEL, CLUSTER, strategies) + errors)
@@ -52,11 +52,11 @@ def records(count: int, seed: int = 1, noise: float = 0.03, factor: float = 1.0)
 
 
 def ranked_right(simulator: Replay, strategies: Sequence[Strategy]) -> float:
-    """The share of pairs whose order under the law is predicted."""
+    """The share of pairs whose predicted order is the order under the law."""
     truth = Replay(LAW).predict(MODEL, CLUSTER, strategies)
-    found = simulator.predict(MODEL, CLUSTER, strategies)
+    guess = simulator.predict(MODEL, CLUSTER, strategies)
     upper = np.triu_indices(len(truth), 1)
-    return float(np.mean((np.subtract.outer(truth, truth) > 0)[upper] == (np.subtract.outer(found, found) > 0)[upper]))
+    return float(np.mean((np.subtract.outer(truth, truth) > 0)[upper] == (np.subtract.outer(guess, guess) > 0)[upper]))
 
 
 def errors(simulator: Replay) -> np.ndarray:
@@ -84,7 +84,7 @@ def test_thirty_records_of_a_law_are_enough_to_predict_it_within_six_percent() -
 
 
 @pytest.mark.thorough
-def test_whichever_thirty_records_they_are() -> None:
+def test_any_thirty_records_are_enough() -> None:
     found = []
     for seed in range(3, 11):
         simulator = Replay()
@@ -137,7 +137,7 @@ def test_fitting_starts_from_the_prior_every_time() -> None:
     assert once.coefficients == twice.coefficients
 
 
-def test_coefficients_of_what_was_not_there_stay_as_they_were() -> None:
+def test_coefficients_that_no_record_uses_keep_the_prior() -> None:
     simulator = Replay()
     simulator.fit(records(6))
     assert simulator.coefficients.gpu_seconds_per_flop == pytest.approx(simulator.prior.gpu_seconds_per_flop)
@@ -150,7 +150,7 @@ def test_a_state_survives_json_and_restores_the_same_numbers() -> None:
     assert (restored.coefficients, restored.prior) == (saved.coefficients, saved.prior)
 
 
-def test_a_state_that_is_none_says_what_is_missing() -> None:
+def test_an_invalid_state_is_refused_and_the_missing_field_named() -> None:
     with pytest.raises(SpecError, match="The state of a Replay needs the field 'prior'"):
         Replay().restore({})
     state = Replay().state()
@@ -159,7 +159,7 @@ def test_a_state_that_is_none_says_what_is_missing() -> None:
         Replay().restore(state)
 
 
-def test_a_coefficient_that_is_none_is_refused() -> None:
+def test_an_invalid_coefficient_is_refused() -> None:
     with pytest.raises(SpecError, match="core_seconds_per_byte must be a number of at least 0, not -1"):
         ReplayCoefficients(core_seconds_per_byte=-1.0)
     with pytest.raises(SpecError, match=r"overlap is a share between 0 and 1, not 1.5"):

@@ -1,4 +1,4 @@
-"""What a replay says beside its seconds: in order, within the step, and of the right size."""
+"""The figures of a replay are in order, within the step, and of the right size."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ FREE = ReplayCoefficients(*[0.0] * 7, core_seconds_per_shard=0.0, overlap=1.0, l
 
 
 @pytest.mark.parametrize("make", [cases.star_cluster, cases.uneven_cluster, cases.gpu_cluster])
-def test_a_variable_is_ready_then_sent_then_there_and_no_later_than_the_step_ends(make) -> None:
+def test_a_variable_is_ready_then_sent_then_arrives_before_the_step_ends(make) -> None:
     model, cluster, replay = cases.ncf_like_model(), make(), Replay()
     space, rng = SPACE.bind(model, cluster), random.Random(0)
     for strategy in [space.sample(rng) for _ in range(10)]:
         found = replay.figures(model, cluster, strategy)
-        each = found.variables
-        assert (each.ready <= each.arrived + 1e-9).all()
-        assert (each.first_sent <= each.arrived + 1e-9).all()
-        assert each.arrived.max() <= found.step_seconds + 1e-9
-        assert each.slack == pytest.approx(found.step_seconds - each.arrived)
-        assert each.slack.min() >= -1e-12
+        variables = found.variables
+        assert (variables.ready <= variables.arrived + 1e-9).all()
+        assert (variables.first_sent <= variables.arrived + 1e-9).all()
+        assert variables.arrived.max() <= found.step_seconds + 1e-9
+        assert variables.slack == pytest.approx(found.step_seconds - variables.arrived)
+        assert variables.slack.min() >= -1e-12
         assert (found.utilization <= 1 + 1e-9).all()
         assert found.exposed_seconds <= found.communication_seconds + 1e-12
         assert np.exp(replay.predict(model, cluster, [strategy])[0]) == pytest.approx(found.step_seconds)
@@ -58,11 +58,13 @@ def test_the_busiest_server_is_the_one_that_updates() -> None:
     assert by_name["server node0/cpu:0"] == 0.0
 
 
-def test_what_arrives_early_has_slack() -> None:
+def test_gradients_that_arrive_early_have_slack() -> None:
     model, cluster = cases.mlp_model((64, 4096, 4096, 10)), cases.star_cluster(4)
-    decided = tuple(VariableStrategy(each.name, (AllReduce(place),)) for place, each in enumerate(model.variables))
+    decided = tuple(
+        VariableStrategy(variable.name, (AllReduce(place),)) for place, variable in enumerate(model.variables)
+    )
     found = Replay().figures(model, cluster, Strategy(tuple(map(str, cluster.replica_devices)), decided))
-    small = [place for place, each in enumerate(model.variables) if each.name == "dense_2/bias"]
+    small = [place for place, variable in enumerate(model.variables) if variable.name == "dense_2/bias"]
     assert found.variables.slack[small[0]] > 0.5 * found.step_seconds
     together = Replay().figures(model, cluster, all_by(model, cluster, AllReduce(0)))
     assert together.variables.slack == pytest.approx([0.0] * 6)

@@ -1,4 +1,4 @@
-"""Rates are max-min fair: nobody can have more without taking from who has no more."""
+"""Rates are max-min fair: a flow can only become faster at the cost of a flow that is not faster."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ def test_flows_over_one_link_have_equal_shares() -> None:
 
 
 def test_a_flow_held_back_on_one_link_leaves_its_share_of_another_to_the_rest() -> None:
-    # Bertsekas and Gallager's example: links of 1 each; the long flow and two others meet on the first.
+    # Bertsekas and Gallager's example: links of rate 1; the long flow and two other flows share the first link.
     crosses = np.array([[True, True], [True, False], [True, False], [False, True]])
     rates = max_min_rates(crosses, np.ones(2), np.ones(4))
     assert rates.tolist() == pytest.approx([1 / 3, 1 / 3, 1 / 3, 2 / 3])
 
 
-def test_flows_alike_count_as_many() -> None:
+def test_equal_flows_are_counted() -> None:
     crosses = np.array([[True], [True]])
     assert max_min_rates(crosses, np.array([10.0]), np.array([4.0, 1.0])).tolist() == [2.0, 2.0]
 
@@ -47,7 +47,7 @@ def test_when_a_flow_has_arrived_the_others_become_faster() -> None:
 
 
 def test_fair_flows_can_take_longer_than_their_busiest_link_alone() -> None:
-    # The second flow shares the first link until the first is through, and leaves the second link idle meanwhile.
+    # The second flow shares the first link until the first flow has arrived, and leaves part of the second link idle.
     routes, capacity = [[0], [0, 1]], np.array([2.0, 1.5])
     seconds = last_arrival(routes, np.array([1.0, 2.0]), np.ones(2), capacity)
     assert seconds == pytest.approx(1.0 + 1.0 / 1.5)

@@ -1,4 +1,4 @@
-"""What is said once for resources that are alike says the same as if each were gone through by itself."""
+"""Shared data of interchangeable resources gives the same results as separate data for every resource."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ import numpy as np
 import pytest
 
 from autosync.baselines import BASELINES
-from autosync.cost.alike import Alike
-from autosync.cost.capacity import Resources
+from autosync.cost.capacity import ResourceColumns
 from autosync.cost.closed_form import matrices
 from autosync.cost.closed_form.projection import Projection
 from autosync.cost.closed_form.step_time import resource_seconds
 from autosync.cost.closed_form.tables import cost_tables
 from autosync.cost.coefficients import Coefficients, ReplayCoefficients
-from autosync.cost.everyone import gather_pairs, work_of_gather
-from autosync.cost.replay import Step, places, step_of
+from autosync.cost.gather_counts import gather_pairs, work_of_gather
+from autosync.cost.node_classes import NodeClasses
+from autosync.cost.replay import ReplayedStep, places, step_of
 from autosync.cost.replay.parts import Part, PartMaker
-from autosync.cost.replay.places import NOTHING, Pattern, Run
-from autosync.cost.replay.queues import replayed
+from autosync.cost.replay.places import NOTHING, Pattern, PlaceRun
+from autosync.cost.replay.queues import replay_tasks
 from autosync.cost.replay.recipes import Catalogue
-from autosync.cost.replay.step import setting_of
+from autosync.cost.replay.step import context_of
 from autosync.layout.channels import GATHERED, Exchanges
 from autosync.layout.exchange import Quantities, Stage
 from autosync.layout.topology import Topology
@@ -53,42 +53,46 @@ def strategies_on(cluster: ClusterSpec) -> list[Strategy]:
     """The baselines, and sampled strategies with and without compression."""
     model, rng = cases.bert_like_model(1), random.Random(3)
     spaces = [space.bind(model, cluster) for space in (SPACE, LOSSY)]
-    return [each(model, cluster) for each in BASELINES.values()] + [
+    return [baseline(model, cluster) for baseline in BASELINES.values()] + [
         space.sample(rng) for space in spaces for _ in range(8)
     ]
 
 
-def new_step(cluster: ClusterSpec, strategy: Strategy) -> Step:
-    """The step with a catalogue of its own."""
+def new_step(cluster: ClusterSpec, strategy: Strategy) -> ReplayedStep:
+    """The step with a new catalogue."""
     model = cases.bert_like_model(1)
-    setting = setting_of(model, cluster, strategy)
-    return replace(setting, catalogue=Catalogue(Resources(cluster), strategy.replicas, model.slots)).step(strategy)
+    context = context_of(model, cluster, strategy)
+    return replace(context, catalogue=Catalogue(ResourceColumns(cluster), strategy.replicas, model.slots)).step(
+        strategy
+    )
 
 
 @pytest.mark.parametrize("name", CLUSTERS)
-def test_a_step_takes_as_long_as_if_all_servers_and_places_were_gone_through_one_by_one(
+def test_a_step_takes_as_long_as_with_all_servers_and_places_one_by_one(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster = CLUSTERS[name]
     strategies = strategies_on(cluster)
     monkeypatch.setattr(places, "SHORTEST_RUN", 3)
-    steps = [new_step(cluster, each) for each in strategies]
+    steps = [new_step(cluster, strategy) for strategy in strategies]
     assert any(pattern.runs for step in steps for pattern in step.tasks(ASSUMED).patterns)
-    folded = [replayed(step.folded(step.tasks(ASSUMED))).end.max() for step in steps]
-    monkeypatch.setattr(Alike, "stands_for", lambda _, device: device)
-    alone = [replayed(new_step(cluster, each).tasks(ASSUMED).listed()).end.max() for each in strategies]
+    folded = [replay_tasks(step.fold(step.tasks(ASSUMED))).end.max() for step in steps]
+    monkeypatch.setattr(NodeClasses, "stands_for", lambda _, device: device)
+    alone = [
+        replay_tasks(new_step(cluster, strategy).tasks(ASSUMED).without_runs()).end.max() for strategy in strategies
+    ]
     assert folded == pytest.approx(alone, rel=1e-12)
 
 
 @pytest.mark.parametrize("name", CLUSTERS)
 @pytest.mark.parametrize("converted", [False, True])
-def test_channels_folded_load_as_much_as_with_matrices_of_every_server(
+def test_folded_channels_load_as_much_as_with_matrices_of_every_server(
     name: str, converted: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster = CLUSTERS[name]
     tables = cost_tables(cases.bert_like_model(1), cluster, tuple(map(str, cluster.replica_devices)))
-    servers = [("dense_server", str(each), False) for each in cluster.server_devices]
-    channels = [tables.projected(each) for each in (("ring", "", False), *servers[::-1])]
+    servers = [("dense_server", str(server_device), False) for server_device in cluster.server_devices]
+    channels = [tables.exchange_loads(channel) for channel in (("ring", "", False), *servers[::-1])]
     used, found = np.random.default_rng(0).random((2, 3, len(channels) * len(Quantities._fields))), []
     convert = partial(resource_seconds, tables=tables, coefficients=Coefficients()) if converted else None
     for fewest in (2, 10_000):
@@ -100,20 +104,21 @@ def test_channels_folded_load_as_much_as_with_matrices_of_every_server(
         assert folded == pytest.approx(full, rel=1e-12, abs=1e-12 * float(full.max()))
 
 
-def test_a_server_loads_what_the_traffic_between_its_own_messages_ends_says() -> None:
-    """Of every server, the loads moved over from the first one like it are those of its own exchange."""
+def test_the_loads_of_a_server_are_those_of_its_own_exchange() -> None:
+    """For every server, the loads swapped over from the first interchangeable server equal its own exchange's loads."""
     for cluster in CLUSTERS.values():
         replicas = tuple(map(str, cluster.replica_devices))
         tables = cost_tables(cases.bert_like_model(1), cluster, replicas)
         for server in map(str, cluster.server_devices):
-            for what in ("dense_server", "sparse_server", "push", "own_push", "send_back"):
-                channel = (what, server, False)
-                own = Projection(cluster).of(Exchanges(Topology(cluster, replicas), 2).of(channel))
-                moved = tables.projected(channel)
+            for kind in ("dense_server", "sparse_server", "push", "own_push", "send_back"):
+                channel = (kind, server, False)
+                direct = Projection(cluster).of(Exchanges(Topology(cluster, replicas), 2).of(channel))
+                shared = tables.exchange_loads(channel)
                 for way in ("pull", "push", "back"):
-                    assert moved.moved(way, tables.alike, tables.columns) == pytest.approx(getattr(own, way))
-                assert moved.latency_seconds == pytest.approx(own.latency_seconds)
-                assert moved.seconds_a_byte == pytest.approx(own.seconds_a_byte)
+                    swapped = shared.on_own_node(way, tables.alike, tables.columns)
+                    assert swapped == pytest.approx(getattr(direct, way))
+                assert shared.latency_seconds == pytest.approx(direct.latency_seconds)
+                assert shared.seconds_a_byte == pytest.approx(direct.seconds_a_byte)
 
 
 @pytest.mark.parametrize("name", CLUSTERS)
@@ -122,7 +127,7 @@ def test_a_gather_is_counted_as_message_by_message(name: str, what: str) -> None
     cluster = CLUSTERS[name]
     replicas = tuple(map(str, cluster.replica_devices))
     topology, channel = Topology(cluster, replicas), (what, "", False)
-    exchange, alike = Exchanges(topology, 2).of(channel), Alike(Resources(cluster), replicas)
+    exchange, alike = Exchanges(topology, 2).of(channel), NodeClasses(ResourceColumns(cluster), replicas)
     counted = Projection(cluster).of_gather(
         gather_pairs(topology, alike), GATHERED[what], work_of_gather(topology, 2, channel)
     )
@@ -137,16 +142,16 @@ def test_a_gather_is_counted_as_message_by_message(name: str, what: str) -> None
 def test_pairs_of_all_are_counted_as_one_by_one(name: str) -> None:
     cluster = CLUSTERS[name]
     replicas = tuple(map(str, cluster.replica_devices))
-    maker, like = PartMaker(Resources(cluster), replicas), GATHERED["gathered_rows"]
+    maker, like = PartMaker(ResourceColumns(cluster), replicas), GATHERED["gathered_rows"]
     apart = Topology(cluster, replicas).processes.apart
-    pairs = [(one, other) for one in replicas for other in replicas if apart(one, other)]
+    pairs = [(source, target) for source in replicas for target in replicas if apart(source, target)]
     listed, counted = (
         maker.of_stage(Stage(tuple(replace(like, source=a, target=b) for a, b in pairs))),
         maker.of_everyone(like),
     )
     for kind in range(5):
-        one, other = (_spread_out(each, maker)[kind] for each in (listed, counted))
-        assert one == pytest.approx(other, rel=1e-12, abs=1e-30)
+        of_listed, of_counted = (_spread_out(part, maker)[kind] for part in (listed, counted))
+        assert of_listed == pytest.approx(of_counted, rel=1e-12, abs=1e-30)
     assert counted.latency_seconds == listed.latency_seconds
     assert counted.chain[1:] == pytest.approx(listed.chain[1:])
 
@@ -157,21 +162,21 @@ def _spread_out(part: Part, maker: PartMaker) -> np.ndarray:
     return np.where(group == NOTHING, 0.0, part.loads[..., group])
 
 
-def test_a_pattern_is_what_it_was_made_of(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pattern_has_the_groups_it_was_made_of(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(places, "SHORTEST_RUN", 4)
     rng = np.random.default_rng(0)
     for _ in range(200):
         groups = np.repeat(rng.integers(NOTHING, 3, 12), rng.integers(1, 7, 12))
         pattern = Pattern.of(groups, 3)
         assert pattern.group_of(len(groups)).tolist() == groups.tolist()
-        assert pattern.listed().group_of(len(groups)).tolist() == groups.tolist()
-        assert not pattern.listed().runs
+        assert pattern.without_runs().group_of(len(groups)).tolist() == groups.tolist()
+        assert not pattern.without_runs().runs
 
 
-def test_a_place_of_its_own_is_a_hole_in_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_place_of_another_group_is_a_hole_in_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(places, "SHORTEST_RUN", 4)
     pattern = Pattern.of(np.array([1, 1, 0, 1, 1, NOTHING, 1]), 2)
-    assert pattern.runs == (Run(0, 7, 1, holes=(2, 5)),)
+    assert pattern.runs == (PlaceRun(0, 7, 1, holes=(2, 5)),)
     assert pattern.singles == ((2, 0),)
 
 
@@ -180,11 +185,11 @@ def test_a_thousand_symmetric_workers_are_replayed_on_as_few_places_as_sixteen()
     for nodes in (16, 128):
         cluster = cases.gpu_cluster(nodes, 8)
         step = step_of(model, cluster, all_by(model, cluster, AllReduce(0)))
-        found.append(step.folded(step.tasks(ASSUMED)).places)
+        found.append(step.fold(step.tasks(ASSUMED)).places)
     assert found[0] == found[1] <= 8
 
 
-def test_a_thousand_servers_are_loads_of_one_and_runs_of_places() -> None:
+def test_a_thousand_servers_share_loads_and_are_runs_of_places() -> None:
     model, cluster = cases.mlp_model((1024, 4096, 1024)), cases.star_cluster(200)
     step = step_of(model, cluster, BASELINES["partitioned_parameter_server"](model, cluster))
     step.seconds(ASSUMED)
@@ -194,7 +199,7 @@ def test_a_thousand_servers_are_loads_of_one_and_runs_of_places() -> None:
     assert max(len(part.pattern.singles) + len(part.pattern.runs) for part in catalogue.parts) < 80
 
 
-def test_nodes_are_alike_only_to_the_last_figure() -> None:
+def test_only_exactly_equal_nodes_are_interchangeable() -> None:
     cluster = cases.star_cluster(4)
     first, *others = cluster.nodes
     assert alike(cluster) == [["node0", "node1", "node2", "node3"]]
@@ -203,7 +208,7 @@ def test_nodes_are_alike_only_to_the_last_figure() -> None:
         ["node1", "node2", "node3"],
     ]
     links = [
-        replace(each, latency_us=Figure(51.0, "stated")) if each.target == "node2" else each for each in cluster.links
+        replace(link, latency_us=Figure(51.0, "stated")) if link.target == "node2" else link for link in cluster.links
     ]
     assert alike(replace(cluster, links=tuple(links))) == [["node0", "node1", "node3"], ["node2"]]
     assert alike(cluster, without="node3/cpu:0") == [["node0", "node1", "node2"], ["node3"]]
@@ -213,5 +218,5 @@ def test_nodes_are_alike_only_to_the_last_figure() -> None:
 
 
 def alike(cluster: ClusterSpec, without: str = "") -> list[list[str]]:
-    replicas = [str(each) for each in cluster.replica_devices]
-    return Alike(Resources(cluster), tuple(each for each in replicas if each != without)).nodes
+    replicas = [str(replica_device) for replica_device in cluster.replica_devices]
+    return NodeClasses(ResourceColumns(cluster), tuple(replica for replica in replicas if replica != without)).nodes

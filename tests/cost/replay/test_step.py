@@ -1,4 +1,4 @@
-"""Replayed steps agree with bounds worked out by hand."""
+"""Replayed steps agree with bounds computed by hand."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from autosync.cost.coefficients import ReplayCoefficients
 from autosync.cost.replay import Replay, exchange_seconds, step_of
 from autosync.errors import SpecError
 from autosync.layout.exchange import Stage, Transfer
-from autosync.layout.together import piece_sizes
+from autosync.layout.fusion import piece_sizes
 from autosync.spec import (
     ALGORITHMS,
     AllReduce,
@@ -70,9 +70,9 @@ def test_a_tree_sends_whole_buckets_round_after_round() -> None:
 
 def test_halving_and_doubling_takes_the_rings_bandwidth_and_fewer_hops() -> None:
     cluster = cases.star_cluster(8)
-    both = [strategy_of(cluster, AllReduce(0, algorithm)) for algorithm in ("ring", "halving_doubling")]
-    large = [seconds(dense_model(5_000_000), cluster, strategy) for strategy in both]
-    small = [seconds(dense_model(8), cluster, strategy) for strategy in both]
+    strategies = [strategy_of(cluster, AllReduce(0, algorithm)) for algorithm in ("ring", "halving_doubling")]
+    large = [seconds(dense_model(5_000_000), cluster, strategy) for strategy in strategies]
+    small = [seconds(dense_model(8), cluster, strategy) for strategy in strategies]
     assert large[1] == pytest.approx(large[0], rel=0.01)
     assert small[1] == pytest.approx(small[0] * 6 / 14, rel=0.01)
 
@@ -92,7 +92,7 @@ def test_a_server_sends_new_values_while_other_gradients_still_come_in() -> None
     cluster, size = cases.star_cluster(4), 200e6
     found = seconds(dense_model(50_000_000), cluster, strategy_of(cluster, ParameterServer("node0/cpu:0")))
     one_way = 3 * size / RATE
-    # The last of its pieces goes back when all have come in.
+    # The last of its pieces goes back when all pieces have arrived.
     pieces = len(piece_sizes(50_000_000, 4))
     assert pieces >= 8
     assert found == pytest.approx(one_way * (1 + 1 / pieces), rel=0.01)
@@ -116,12 +116,12 @@ def test_a_sparse_variables_rows_are_fetched_before_the_forward_pass() -> None:
 def test_rows_are_not_held_up_by_the_row_numbers_that_ask_for_others() -> None:
     cluster, touched, width = cases.uneven_cluster(), 50_000, 16
     variables = tuple(
-        Variable(f"table{each}", (2 * touched, width), "float32", each, sparse=True, rows_per_step=touched)
-        for each in range(8)
+        Variable(f"table{number}", (2 * touched, width), "float32", number, sparse=True, rows_per_step=touched)
+        for number in range(8)
     )
     model = ModelSpec("tables", 8, "SGD", 0, variables)
-    strategy = _each(model, cluster, [ParameterServer(f"node{each % 4}/cpu:0") for each in range(8)])
-    # Its server has two tables, four of the five replicas are elsewhere, and rows come and go.
+    strategy = _each(model, cluster, [ParameterServer(f"node{number % 4}/cpu:0") for number in range(8)])
+    # The slow link's server has two tables, four of the five replicas are on other nodes, and rows travel both ways.
     of_slow_link = 2 * 2 * 4 * touched * width * 4 / 12.5e6
     assert of_slow_link <= seconds(model, cluster, strategy) < 1.05 * of_slow_link
 
@@ -129,7 +129,7 @@ def test_rows_are_not_held_up_by_the_row_numbers_that_ask_for_others() -> None:
 def test_the_optimizers_update_counts_on_the_server_and_before_the_value_is_sent() -> None:
     cluster, update = cases.star_cluster(4), replace(FREE, core_seconds_per_updated_byte=1e-6)
     strategy = strategy_of(cluster, ParameterServer("node0/cpu:0"))
-    without, with_slots = (seconds(dense_model(50_000, slots=each), cluster, strategy, update) for each in (0, 2))
+    without, with_slots = (seconds(dense_model(50_000, slots=slots), cluster, strategy, update) for slots in (0, 2))
     assert with_slots - without == pytest.approx(2 * 200_000 * 1e-6, rel=0.01)
 
 
@@ -142,27 +142,26 @@ def test_a_ring_that_alternates_between_racks_takes_twice_as_long() -> None:
 
 def _one_after_the_other() -> ModelSpec:
     """Ten equal layers."""
-    variables = tuple(Variable(f"v{each}", (1_000_000,), "float32", 9 - each) for each in range(10))
-    operators = tuple(Operator(f"o{each}", "dense", 1e9, (), (f"v{each}",)) for each in range(10))
+    variables = tuple(Variable(f"v{number}", (1_000_000,), "float32", 9 - number) for number in range(10))
+    operators = tuple(Operator(f"o{number}", "dense", 1e9, (), (f"v{number}",)) for number in range(10))
     return ModelSpec("layers", 8, "SGD", 0, variables, operators)
 
 
 def _each(model: ModelSpec, cluster: ClusterSpec, synchronizers: Sequence[Synchronizer]) -> Strategy:
-    decided = zip(model.variables, synchronizers, strict=True)
-    return Strategy(
-        tuple(map(str, cluster.replica_devices)), tuple(VariableStrategy(each.name, (how,)) for each, how in decided)
-    )
+    pairs = zip(model.variables, synchronizers, strict=True)
+    decisions = tuple(VariableStrategy(variable.name, (synchronizer,)) for variable, synchronizer in pairs)
+    return Strategy(tuple(map(str, cluster.replica_devices)), decisions)
 
 
 def test_gradients_that_are_ready_travel_during_the_backward_pass_as_far_as_overlap_allows() -> None:
     model, cluster = _one_after_the_other(), cases.star_cluster(4)
-    strategy = _each(model, cluster, [AllReduce(each) for each in range(10)])
+    strategy = _each(model, cluster, [AllReduce(group) for group in range(10)])
     compute = replace(FREE, core_seconds_per_flop=1e-10)
     forward, communication = 0.5, 10 * 1.5 * 4e6 / RATE
     overlapped, serial = (
         seconds(model, cluster, strategy, replace(compute, overlap=overlap)) for overlap in (1.0, 0.0)
     )
-    # The first of ten gradients is there after a tenth of the backward pass.
+    # The first of ten gradients is ready after a tenth of the backward pass.
     assert overlapped == pytest.approx(forward + 0.1 * 2 * forward + communication, rel=0.02)
     assert serial == pytest.approx(3 * forward + communication, rel=0.02)
 
@@ -183,7 +182,7 @@ def test_nodes_that_share_processors_compute_in_turn() -> None:
 
     def sharing(*machines: SharedCores | None) -> ClusterSpec:
         nodes = zip(cluster.nodes, machines, strict=True)
-        return replace(cluster, nodes=tuple(replace(node, shared_cores=each) for node, each in nodes))
+        return replace(cluster, nodes=tuple(replace(node, shared_cores=machine) for node, machine in nodes))
 
     def compute_seconds(on: ClusterSpec) -> float:
         return replay.figures(model, on, strategy).compute_seconds
@@ -222,8 +221,8 @@ def test_a_gpu_computes_beside_the_cores() -> None:
 
 def test_a_measured_profile_takes_the_place_of_flops() -> None:
     model, cluster = _one_after_the_other(), cases.star_cluster(4)
-    profile = ModelProfile(0.2, 0.8, {each.name: 1.0 for each in model.variables})
-    strategy = _each(model, cluster, [AllReduce(each) for each in range(10)])
+    profile = ModelProfile(0.2, 0.8, {variable.name: 1.0 for variable in model.variables})
+    strategy = _each(model, cluster, [AllReduce(group) for group in range(10)])
     found = Replay(replace(FREE, profile_scale=2.0)).figures(replace(model, profile=profile), cluster, strategy)
     assert found.compute_seconds == pytest.approx((0.2 + 0.8) / 2 * 2)
     assert found.variables.ready.tolist() == pytest.approx([found.compute_seconds] * 10)
@@ -234,7 +233,8 @@ COMPRESSORS = [None, Cast("bf16"), Cast("fp16"), TopK(0.01), TopK(0.01, "star"),
 
 @pytest.mark.parametrize(
     ("compressor", "on_server"),
-    [(each, False) for each in COMPRESSORS] + [(each, True) for each in COMPRESSORS if each != TopK(0.01, "star")],
+    [(compressor, False) for compressor in COMPRESSORS]
+    + [(compressor, True) for compressor in COMPRESSORS if compressor != TopK(0.01, "star")],
     ids=str,
 )
 def test_links_carry_what_the_traffic_says(compressor, on_server: bool) -> None:
@@ -263,7 +263,7 @@ def _agrees_with_traffic(model: ModelSpec, cluster: ClusterSpec, strategy: Strat
     assert busy * step.resources.bytes_per_second == pytest.approx(traffic(model, cluster, strategy).bytes, rel=1e-6)
 
 
-def test_many_replicas_that_send_to_everyone_are_counted_right() -> None:
+def test_traffic_of_many_replicas_that_send_to_all_others_is_counted_correctly() -> None:
     model = cases.ncf_like_model()
     for cluster in (cases.gpu_cluster(3, 12), cases.star_cluster(3, workers=12)):
         strategy = all_by(model, cluster, AllReduce(0))
@@ -306,7 +306,7 @@ def test_stale_values_are_pulled_when_the_step_begins() -> None:
 
 
 def test_rings_go_round_in_pieces_where_chunks_are_large() -> None:
-    # Adding takes as long as the link: in pieces, one is added while the next is on its way.
+    # Adding takes as long as the link. With pieces, one piece is added while the next is on its way.
     cluster = cases.star_cluster(4)
     adding = replace(FREE, core_seconds_per_reduced_byte=2 / RATE)
     whole, in_pieces = 4 * 700_000 // 4, 4 * 4_000_000 // 4
@@ -318,13 +318,13 @@ def test_rings_go_round_in_pieces_where_chunks_are_large() -> None:
 def test_an_exchange_alone_shares_links_fairly() -> None:
     cluster = racks(2, 2)
     within, across = (Transfer("node0/cpu:0", to, payload=1.0) for to in ("node1/cpu:0", "node2/cpu:0"))
-    other = Transfer("node1/cpu:0", "node3/cpu:0", payload=1.0)
+    second = Transfer("node1/cpu:0", "node3/cpu:0", payload=1.0)
     size = 1e8
-    own, uplink = size / 125e6, size / UPLINK_BYTES_PER_SECOND
-    assert exchange_seconds(cluster, [Stage((within,))], size, FREE) == pytest.approx(own, rel=0.01)
+    node_link, uplink = size / 125e6, size / UPLINK_BYTES_PER_SECOND
+    assert exchange_seconds(cluster, [Stage((within,))], size, FREE) == pytest.approx(node_link, rel=0.01)
     assert exchange_seconds(cluster, [Stage((within, across))], size, FREE) == pytest.approx(uplink, rel=0.01)
-    assert exchange_seconds(cluster, [Stage((across, other))], size, FREE) == pytest.approx(2 * uplink, rel=0.01)
-    assert exchange_seconds(cluster, [Stage((across,)), Stage((other,))], size, FREE) == pytest.approx(
+    assert exchange_seconds(cluster, [Stage((across, second))], size, FREE) == pytest.approx(2 * uplink, rel=0.01)
+    assert exchange_seconds(cluster, [Stage((across,)), Stage((second,))], size, FREE) == pytest.approx(
         2 * uplink, rel=0.01
     )
     assert exchange_seconds(cluster, [], size, FREE) == 0.0

@@ -1,4 +1,4 @@
-"""Traces hold every portion of the step, where Chrome and Perfetto look for it."""
+"""Traces contain every portion of the step, in the format of Chrome and Perfetto."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_events_on_one_thread_never_overlap() -> None:
         assert all(before[1] <= after[0] + 1e-3 for before, after in pairwise(sorted(spans)))
 
 
-def test_a_trace_names_its_threads_and_what_travels() -> None:
+def test_a_trace_names_its_threads_and_the_variables_sent() -> None:
     document = trace()
     threads = {event["args"]["name"] for event in document["traceEvents"] if event["name"] == "thread_name"}
     assert "link node0 > switch" in threads

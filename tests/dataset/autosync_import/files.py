@@ -1,7 +1,7 @@
 """Files in the public AutoSync dataset's layout, made from AutoDist's message definitions by hand.
 
-The bytes are put together field by field, so that the descriptions in `messages` are tested against the wire format
-and not against themselves.
+The bytes are composed field by field, so that the tests compare the definitions in `messages` with the wire format, not
+with themselves.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ def varint(number: int) -> bytes:
 
 
 def number(field: int, value: int) -> bytes:
-    """A field of a whole number; the default is not written, as protobuf does."""
+    """Encode a field with an integer. Like protobuf, omit the default value."""
     return varint(field << 3) + varint(value) if value else b""
 
 
 def text(field: int, value: str | bytes) -> bytes:
-    """A field of text, bytes or a message."""
+    """Encode a field with text, bytes or a message."""
     data = value.encode() if isinstance(value, str) else value
     return varint(field << 3 | 2) + varint(len(data)) + data
 
@@ -50,7 +50,9 @@ def _shape(sizes: Sequence[int]) -> bytes:
 def graph_item(
     variables: Mapping[str, Sequence[int]], sparse: Sequence[str] = (), dtype: int = 1, op: str = "VarHandleOp"
 ) -> bytes:
-    """A `graph_item` of float32 variables in this order, between other nodes, with an integer that is not trained."""
+    """Return a `graph_item` of float32 variables in this order, among other nodes, with an integer that is not
+    trained.
+    """
     step = (
         text(1, "global_step")
         + text(2, "VarHandleOp")
@@ -62,7 +64,7 @@ def graph_item(
         attributes = _attribute("shape", _shape(sizes)) + _attribute("dtype", number(6, dtype))
         attributes += _attribute("value", text(8, b"\x08\x01"))  # a tensor, which is not read
         nodes.append(text(1, name) + text(2, op) + text(3, "images") + attributes)
-    graph = b"".join(text(1, each) for each in nodes) + text(4, number(1, 175))
+    graph = b"".join(text(1, node) for node in nodes) + text(4, number(1, 175))
     pairs = b""
     for name in variables:
         gradient = f"grad/{name}"
@@ -71,7 +73,7 @@ def graph_item(
     definitions = (
         text(1, f"{name}:0") + text(2, f"{name}/Assign") + number(7, 1) for name in [*variables, "global_step"]
     )
-    info = b"".join(_any(1, "VariableDef", each) for each in definitions) + text(2, "init_tables")
+    info = b"".join(_any(1, "VariableDef", definition) for definition in definitions) + text(2, "init_tables")
     return _any(1, "GraphDef", graph) + pairs + text(3, info)
 
 
@@ -84,7 +86,7 @@ def all_reduce(group: int, compressor: int = 0, spec: int = 1) -> bytes:
 
 
 def node(variable: str, synchronizer: bytes = b"", partitioner: str = "", parts: Sequence[bytes] = ()) -> bytes:
-    """What is decided for a variable; `parts` are the synchronizers of its shards."""
+    """Encode a variable's decision; `parts` are the synchronizers of its shards."""
     data = text(1, f"{variable}:0") + synchronizer + (text(4, partitioner) if partitioner else b"")
     for index, part in enumerate(parts):
         data += text(5, text(1, f"{variable}/part_{index}:0") + part)
@@ -92,8 +94,8 @@ def node(variable: str, synchronizer: bytes = b"", partitioner: str = "", parts:
 
 
 def strategy(nodes: Sequence[bytes], replicas: Sequence[str], name: str = "20200601T080115M902347") -> bytes:
-    config = b"".join(text(1, each) for each in replicas)
-    return text(1, name) + text(2, "/tmp/autodist") + b"".join(text(3, each) for each in nodes) + text(4, config)
+    config = b"".join(text(1, replica) for replica in replicas)
+    return text(1, name) + text(2, "/tmp/autodist") + b"".join(text(3, node) for node in nodes) + text(4, config)
 
 
 def write_sample(
@@ -104,7 +106,7 @@ def write_sample(
     seconds: Sequence[float] = (0.5, 0.25, 0.75),
     folder: str = "strategies",
 ) -> None:
-    """A sample's three files, the runtime as the dataset's second version has it: YAML, which JSON is too."""
+    """Write a sample's three files, with the runtime as in the dataset's second version: YAML, here written as JSON."""
     files = {
         folder: message,
         "resource_spec": resources.encode(),

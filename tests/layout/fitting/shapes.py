@@ -1,4 +1,4 @@
-"""Clusters on which schedules are fitted: stars and racks with links that are alike or not, in Mbit/s."""
+"""Clusters for fitted schedules: stars and racks with equal or unequal links, in Mbit/s."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["SHAPES", "everyone", "jittered", "shaped"]
 def shaped(
     *racks: int, up: float = 200, down: float = 200, uplink: float = 100, own: Mapping[int, tuple[float, float]] = {}
 ) -> ClusterSpec:
-    """Racks of that many nodes; one rack is a switch. `own` are the rates up and down of nodes that have others."""
+    """Racks with the given numbers of nodes; a single rack is a switch. `own` are rates (up, down) of single nodes."""
     links, count = [], 0
     for rack, size in enumerate(racks):
         switch = f"rack{rack}"
@@ -40,10 +40,10 @@ def everyone(cluster: ClusterSpec) -> Topology:
 
 
 def jittered(cluster: ClusterSpec, share: float, rng: random.Random) -> ClusterSpec:
-    """The cluster as it may be probed another time, each rate up to so much off."""
+    """The cluster as another probe may measure it: each rate is off by up to `share`."""
     links = [
-        replace(each, gbit_per_s=Figure(each.gbit_per_s.value * rng.uniform(1 - share, 1 + share), "measured"))
-        for each in cluster.links
+        replace(link, gbit_per_s=Figure(link.gbit_per_s.value * rng.uniform(1 - share, 1 + share), "measured"))
+        for link in cluster.links
     ]
     return replace(cluster, links=tuple(links))
 

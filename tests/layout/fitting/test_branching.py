@@ -1,4 +1,4 @@
-"""Least branchings are the cheapest of all trees."""
+"""Least branchings are the cheapest among all trees."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def test_no_tree_is_cheaper(count: int, seed: int) -> None:
         others = [node for node in range(count) if node != root]
         assert sorted(found) == others
         assert _is_tree(found, root)
-        trees = (dict(zip(others, each, strict=True)) for each in itertools.product(range(count), repeat=count - 1))
-        assert _cost(costs, found) == pytest.approx(min(_cost(costs, each) for each in trees if _is_tree(each, root)))
+        trees = (dict(zip(others, choice, strict=True)) for choice in itertools.product(range(count), repeat=count - 1))
+        assert _cost(costs, found) == pytest.approx(min(_cost(costs, tree) for tree in trees if _is_tree(tree, root)))
 
 
 def test_cycles_inside_of_cycles_are_broken_where_it_costs_least() -> None:

@@ -1,4 +1,4 @@
-"""In pieces, rounds of one go on beside those of others, and take what they are judged to take."""
+"""Rounds of different pieces overlap, and their estimated cost equals the cost of all moves."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections import Counter
 
 import pytest
 
-from autosync.layout.all_reduce import laid_out
-from autosync.layout.fitting.judging import Judge
+from autosync.layout.all_reduce import layout_of
 from autosync.layout.fitting.pieces import in_pieces
+from autosync.layout.fitting.schedule_cost import CostEstimator
 from autosync.layout.fitting.windows import windows_of
 from autosync.layout.moves import ELEMENTS, Move, Moves, exchange_of
 from autosync.layout.topology import Topology
@@ -23,7 +23,7 @@ def _there_and_back(_: Topology, elements: int, __: int) -> Moves:
 
 def test_each_piece_is_a_round_behind_the_one_before_it() -> None:
     moves = in_pieces(_there_and_back, 3, everyone(shaped(3)), 9)
-    spans = [{(source, target): span for source, target, span in each} for each in moves.stages]
+    spans = [{(source, target): span for source, target, span in stage} for stage in moves.stages]
     assert spans == [
         {(1, 0): (0, 3)},
         {(1, 0): (3, 6), (0, 2): (0, 3)},
@@ -40,22 +40,22 @@ def test_each_piece_is_a_round_behind_the_one_before_it() -> None:
 @pytest.mark.parametrize("pieces", [1, 2, 5, 12])
 @pytest.mark.parametrize("algorithm", ["ring", "halving_doubling", "tree", "rabenseifner"])
 def test_all_get_the_mean_of_what_goes_in_pieces(algorithm: str, pieces: int, elements: int) -> None:
-    topology, moves_of = everyone(shaped(2, 2, 2)), laid_out(algorithm).moves
+    topology, moves_of = everyone(shaped(2, 2, 2)), layout_of(algorithm).moves
     assert moves_of is not None
     of_members = carried_out(in_pieces(moves_of, pieces, topology, elements), 6, elements)
     for means in zip(*of_members, strict=True):
         assert means[0] is not None
         assert means[0].summed == Counter(range(6))
-        assert all(each == means[0] for each in means)
+        assert all(mean == means[0] for mean in means)
 
 
 @pytest.mark.parametrize("pieces", [1, 2, 4, 12])
 @pytest.mark.parametrize("algorithm", ["halving_doubling", "tree", "hierarchical"])
 @pytest.mark.parametrize("cluster", [SHAPES["three racks of two"], SHAPES["unlike links"]], ids=["racks", "unlike"])
 def test_pieces_are_judged_by_one_of_them(cluster: ClusterSpec, algorithm: str, pieces: int) -> None:
-    topology, moves_of = everyone(cluster), laid_out(algorithm).moves
+    topology, moves_of = everyone(cluster), layout_of(algorithm).moves
     assert moves_of is not None
-    judge = Judge(topology, {})
+    judge = CostEstimator(topology, {})
     (by_one,) = judge.judged(moves_of(topology, ELEMENTS, 0), (pieces,))
     (by_all,) = judge.judged(in_pieces(moves_of, pieces, topology, ELEMENTS))
     for name in ("waiting", "busy", "likely", "bucket_seconds", "messages"):
@@ -66,15 +66,15 @@ def test_pieces_are_judged_by_one_of_them(cluster: ClusterSpec, algorithm: str, 
 @pytest.mark.parametrize("rounds", [1, 2, 4])
 def test_every_round_of_every_piece_is_in_one_window(rounds: int, pieces: int) -> None:
     windows = windows_of(rounds, pieces)
-    assert sum(each.times for each in windows) == pieces + rounds - 1
-    assert sum(each.times * (each.end - each.begin) for each in windows) == pieces * rounds
-    assert all(each.share == pytest.approx(each.times / pieces) for each in windows)
+    assert sum(window.times for window in windows) == pieces + rounds - 1
+    assert sum(window.times * (window.end - window.begin) for window in windows) == pieces * rounds
+    assert all(window.share == pytest.approx(window.times / pieces) for window in windows)
 
 
 def test_more_pieces_wait_less_and_cost_more_messages() -> None:
-    topology, moves_of = everyone(SHAPES["two racks of two"]), laid_out("rabenseifner").moves
+    topology, moves_of = everyone(SHAPES["two racks of two"]), layout_of("rabenseifner").moves
     assert moves_of is not None
-    found = Judge(topology, {}).judged(moves_of(topology, ELEMENTS, 0), (1, 2, 4, 8, 16))
-    assert [each.waiting for each in found] == sorted((each.waiting for each in found), reverse=True)
-    assert [each.messages for each in found] == [16 * pieces for pieces in (1, 2, 4, 8, 16)]
+    found = CostEstimator(topology, {}).judged(moves_of(topology, ELEMENTS, 0), (1, 2, 4, 8, 16))
+    assert [cost.waiting for cost in found] == sorted((cost.waiting for cost in found), reverse=True)
+    assert [cost.messages for cost in found] == [16 * pieces for pieces in (1, 2, 4, 8, 16)]
     assert found[-1].waiting > found[-1].busy == pytest.approx(found[0].busy)

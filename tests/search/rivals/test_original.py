@@ -1,4 +1,4 @@
-"""The original's search: which samples it drops, which of the rest it picks, and how it samples."""
+"""The original's search: its filter, its picks and its samples."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ BERT_HERE = BERT.bind(bert_like_model(1), star_cluster(4))
 
 
 class CountsServed:
-    """A simulator for which a strategy costs what share of its shards is on servers."""
+    """A simulator that predicts the share of a strategy's shards that is on servers."""
 
     def __init__(self) -> None:
         self.fits: list[int] = []
 
     def predict(self, model: ModelSpec, cluster: ClusterSpec, strategies: Sequence[Strategy]) -> np.ndarray:
         del model, cluster
-        return np.array([self.share(each) for each in strategies])
+        return np.array([self.share(strategy) for strategy in strategies])
 
     def share(self, strategy: Strategy) -> float:
         kinds = [isinstance(shard, ParameterServer) for _, _, shard in strategy.shards()]
@@ -43,7 +43,7 @@ def test_what_the_simulator_scores_badly_is_dropped() -> None:
     simulator = CountsServed()
     options = OriginalOptions(explored=60, picked=15, kept_share=0.3, diversity=0.0)
     search = OriginalSearch(HERE, [], 0, simulator, options)
-    picked = [simulator.share(each.strategy) for each in search.ask(15)]
+    picked = [simulator.share(proposal.strategy) for proposal in search.ask(15)]
     rng = random.Random(1)
     usual = sorted(simulator.share(independent_sample(HERE, rng)) for _ in range(200))
     assert max(picked) <= usual[90]
@@ -55,9 +55,9 @@ def test_with_diversity_a_round_decides_variables_in_more_ways() -> None:
         proposals = OriginalSearch(BERT_HERE, [], 0, CountsServed(), options).ask(10)
         return len(
             {
-                (each.variable, each.partition, *(type(shard) for shard in each.shards))
+                (decision.variable, decision.partition, *(type(shard) for shard in decision.shards))
                 for proposal in proposals
-                for each in proposal.strategy.variables
+                for decision in proposal.strategy.variables
             }
         )
 
@@ -86,7 +86,9 @@ def test_independent_samples_lie_in_the_space_with_sparse_variables_on_servers()
     for _ in range(30):
         strategy = independent_sample(BERT_HERE, rng)
         assert BERT_HERE.why_not(strategy) is None
-        assert all(isinstance(s, ParameterServer) for each, _, s in strategy.shards() if each.variable in sparse)
+        assert all(
+            isinstance(s, ParameterServer) for decision, _, s in strategy.shards() if decision.variable in sparse
+        )
         groups = {s.group for _, _, s in strategy.shards() if isinstance(s, AllReduce)}
         assert len(groups) <= MOST_BUCKETS
 
@@ -98,9 +100,9 @@ def test_independent_samples_balance_bytes_over_servers() -> None:
         loads = dict.fromkeys(BERT_HERE.domains.devices, 0.0)
         largest = 0.0
         for domain in BERT_HERE.domains.each:
-            each = strategy.by_name[domain.variable.name]
-            part = domain.gradient_bytes / len(each.shards)
-            for shard in each.shards:
+            decision = strategy.by_name[domain.variable.name]
+            part = domain.gradient_bytes / len(decision.shards)
+            for shard in decision.shards:
                 if isinstance(shard, ParameterServer):
                     loads[shard.device] += part
                     largest = max(largest, part)
@@ -108,14 +110,16 @@ def test_independent_samples_balance_bytes_over_servers() -> None:
 
 
 def test_each_variable_is_decided_by_itself() -> None:
-    """In 200 samples two kernels are on servers together about a quarter of the time; no style makes it a half."""
+    """In 200 samples two kernels are on servers together about a quarter of the time; a shared style would make it a
+    half.
+    """
     rng = random.Random(5)
-    both = 0
+    together = 0
     for _ in range(200):
         strategy = independent_sample(HERE, rng)
-        one, other = (strategy.by_name[f"dense_{index}/bias"].shards[0] for index in (0, 1))
-        both += isinstance(one, ParameterServer) and isinstance(other, ParameterServer)
-    assert 30 <= both <= 70
+        first, second = (strategy.by_name[f"dense_{index}/bias"].shards[0] for index in (0, 1))
+        together += isinstance(first, ParameterServer) and isinstance(second, ParameterServer)
+    assert 30 <= together <= 70
 
 
 def test_a_space_of_baselines_is_searched_from_them() -> None:

@@ -1,4 +1,4 @@
-"""Pooled inputs have a name each, are finite, and come of the same loads as the closed form's seconds."""
+"""Pooled inputs have a name each, are finite, and come from the same loads as the closed form's seconds."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ def test_every_pooled_input_has_a_name_and_is_finite(make) -> None:
     features = feature_table(MODEL, cluster, strategies, Coefficients())
     figures = list(replay.all_figures(MODEL, cluster, strategies))
     seconds = np.exp(replay.predict(MODEL, cluster, strategies))
-    found = encoder.pooled(features, seconds, figures)
-    assert found.shape == (8, len(POOLED_INPUTS))
-    assert np.isfinite(found).all()
-    replayed = found[:, -len(REPLAY_POOLED) :]
+    result = encoder.pool(features, seconds, figures)
+    assert result.shape == (8, len(POOLED_INPUTS))
+    assert np.isfinite(result).all()
+    replayed = result[:, -len(REPLAY_POOLED) :]
     assert (replayed >= -1e-12).all()
     assert (replayed <= 1 + 1e-9).all()
-    np.testing.assert_array_equal(found[:, : len(FEATURES)], features)
+    np.testing.assert_array_equal(result[:, : len(FEATURES)], features)
     assert set(TOPOLOGY_POOLED) < set(POOLED_INPUTS)
-    without = encoder.pooled(features, seconds, None)
+    without = encoder.pool(features, seconds, None)
     assert not without[:, -len(REPLAY_POOLED) :].any()
 
 
 def test_all_figures_are_the_figures_of_each() -> None:
     cluster, replay = cases.uneven_cluster(), Replay()
     strategies = sampled(MODEL, cluster, 5)
-    for strategy, found in zip(strategies, replay.all_figures(MODEL, cluster, strategies), strict=True):
+    for strategy, result in zip(strategies, replay.all_figures(MODEL, cluster, strategies), strict=True):
         alone = replay.figures(MODEL, cluster, strategy)
-        assert found.step_seconds == alone.step_seconds
-        np.testing.assert_array_equal(found.variables.slack, alone.variables.slack)
+        assert result.step_seconds == alone.step_seconds
+        np.testing.assert_array_equal(result.variables.slack, alone.variables.slack)
 
 
 def test_the_closed_forms_seconds_come_with_its_features() -> None:
@@ -53,5 +53,5 @@ def test_the_closed_forms_seconds_come_with_its_features() -> None:
 
 
 def test_the_closed_form_takes_the_coefficients_that_both_have() -> None:
-    found = closed_form_coefficients(ReplayCoefficients(core_seconds_per_byte=7e-9, overlap=0.1))
-    assert (found.core_seconds_per_byte, found.overlap) == (7e-9, 0.1)
+    result = closed_form_coefficients(ReplayCoefficients(core_seconds_per_byte=7e-9, overlap=0.1))
+    assert (result.core_seconds_per_byte, result.overlap) == (7e-9, 0.1)

@@ -1,4 +1,4 @@
-"""What a search could do that knew everything but the noise."""
+"""The oracle, a search that knows everything except the noise."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from autosync.errors import BenchError
-from autosync.studies.bench.contenders import IDEAL, PriorKnowledge
-from autosync.studies.bench.ideal import foreseen, noise_free
-from autosync.studies.bench.replaying import SearchJob, searched
+from studies.bench.contenders import IDEAL, PriorKnowledge
+from studies.bench.oracle import ideal_order, noise_free
+from studies.bench.replaying import SearchJob, replay_search
 from tests.tune.recorded.examples import cell
 
 
@@ -42,11 +42,11 @@ def test_the_spread_without_noise_is_found_whatever_its_shape() -> None:
 
 
 def test_all_of_a_pool_are_foreseen_in_nearly_the_order_measured_and_failures_last() -> None:
-    found = cell()
-    order = foreseen(found, seed=0)
-    assert sorted(each.digest for each in order) == sorted(each.digest for each in found.trials)
-    seconds = [found.seconds[each] for each in order]
-    timed = [each for each in seconds if math.isfinite(each)]
+    recorded = cell()
+    order = ideal_order(recorded, seed=0)
+    assert sorted(strategy.digest for strategy in order) == sorted(strategy.digest for strategy in recorded.trials)
+    seconds = [recorded.seconds[strategy] for strategy in order]
+    timed = [value for value in seconds if math.isfinite(value)]
     assert seconds[: len(timed)] == timed
     ranks = np.argsort(np.argsort(timed))
     assert np.corrcoef(ranks, np.arange(len(timed)))[0, 1] > 0.9
@@ -54,24 +54,26 @@ def test_all_of_a_pool_are_foreseen_in_nearly_the_order_measured_and_failures_la
 
 def test_seeds_foresee_other_orders_where_there_is_noise() -> None:
     noisy = replace(cell(), deviation=0.5)
-    orders = {tuple(each.digest for each in foreseen(noisy, seed)) for seed in range(5)}
+    orders = {tuple(strategy.digest for strategy in ideal_order(noisy, seed)) for seed in range(5)}
     assert len(orders) == 5
-    assert foreseen(noisy, 3) == foreseen(noisy, 3)
+    assert ideal_order(noisy, 3) == ideal_order(noisy, 3)
 
 
 @pytest.mark.parametrize("baselines", [True, False])
 def test_it_searches_a_pool_like_others_and_no_other_is_sooner(baselines: bool) -> None:
-    found = cell()
-    precise = replace(found, deviation=1e-6)
-    job = SearchJob(found.name, found.digest, IDEAL, baselines, 15, 0)
-    row = searched(precise, job, 0, PriorKnowledge(cell=precise))
+    recorded = cell()
+    precise = replace(recorded, deviation=1e-6)
+    job = SearchJob(recorded.name, recorded.digest, IDEAL, baselines, 15, 0)
+    row = replay_search(precise, job, 0, PriorKnowledge(cell=precise))
     assert row["true_seconds"] == sorted(row["true_seconds"])
-    other = searched(precise, replace(job, searcher="random"), random.Random(0).randrange(9), PriorKnowledge())
-    assert row["true_seconds"][0] <= min(other["true_seconds"])
+    random_row = replay_search(
+        precise, replace(job, searcher="random"), random.Random(0).randrange(9), PriorKnowledge()
+    )
+    assert row["true_seconds"][0] <= min(random_row["true_seconds"])
 
 
 def test_it_needs_the_cell() -> None:
-    found = cell()
-    job = SearchJob(found.name, found.digest, IDEAL, True, 15, 0)
-    with pytest.raises(BenchError, match="worked out from the cell that it searches"):
-        searched(found, job, 0, PriorKnowledge())
+    recorded = cell()
+    job = SearchJob(recorded.name, recorded.digest, IDEAL, True, 15, 0)
+    with pytest.raises(BenchError, match="computed from the cell that it searches"):
+        replay_search(recorded, job, 0, PriorKnowledge())

@@ -1,4 +1,4 @@
-"""A simulator over a pool: when it is fitted anew, and who shares a fit."""
+"""A simulator over a pool: when it is fitted again, and which searches share a fit."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ import pytest
 
 from autosync.cost import AnalyticSimulator
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy
-from autosync.studies.bench.pooled_simulator import Memory, PooledSimulator
+from studies.bench.pooled_simulator import PooledSimulator, PredictionMemory
 from tests.tune.recorded.examples import cell, records_of
 
 CELL = cell()
 MEMBERS = tuple(CELL.trials)
-TIMED = [each for each in records_of("two") if each.timed]
+TIMED = [record for record in records_of("two") if record.timed]
 MODEL, CLUSTER = CELL.space.model, CELL.space.cluster
 
 
 class Counting:
-    """The closed form, which writes down how many records each fit had."""
+    """The closed form, which notes the number of records of each fit."""
 
     def __init__(self, fits: list[int]) -> None:
         self._fits = fits
@@ -34,45 +34,45 @@ class Counting:
         self._simulator.fit(records, weights)
 
 
-def pooled(fits: list[int], memory: Memory, named: str = "counting") -> PooledSimulator:
+def pooled(fits: list[int], memory: PredictionMemory, named: str = "counting") -> PooledSimulator:
     return PooledSimulator(named, lambda: Counting(fits), MEMBERS, memory)
 
 
 def test_it_predicts_what_the_simulator_does_after_the_same_records() -> None:
-    own, plain = pooled([], {}), AnalyticSimulator()
-    assert own.predict(MODEL, CLUSTER, MEMBERS[3:7]) == pytest.approx(plain.predict(MODEL, CLUSTER, MEMBERS[3:7]))
-    own.fit(TIMED)
-    plain.fit(sorted(TIMED, key=lambda each: (each.strategy.digest, each.step_seconds)))
-    assert own.predict(MODEL, CLUSTER, MEMBERS) == pytest.approx(plain.predict(MODEL, CLUSTER, MEMBERS))
+    simulator, plain = pooled([], {}), AnalyticSimulator()
+    assert simulator.predict(MODEL, CLUSTER, MEMBERS[3:7]) == pytest.approx(plain.predict(MODEL, CLUSTER, MEMBERS[3:7]))
+    simulator.fit(TIMED)
+    plain.fit(sorted(TIMED, key=lambda record: (record.strategy.digest, record.step_seconds)))
+    assert simulator.predict(MODEL, CLUSTER, MEMBERS) == pytest.approx(plain.predict(MODEL, CLUSTER, MEMBERS))
 
 
 def test_it_is_fitted_anew_once_there_are_twice_the_records_and_eight_more() -> None:
     fits: list[int] = []
-    own = pooled(fits, {})
+    simulator = pooled(fits, {})
     for count in range(1, 27):
-        own.fit(TIMED[:count])
-        own.predict(MODEL, CLUSTER, MEMBERS[:2])
+        simulator.fit(TIMED[:count])
+        simulator.predict(MODEL, CLUSTER, MEMBERS[:2])
     assert fits == [8, 24]
 
 
 def test_who_shares_a_memory_shares_a_fit_on_the_same_records_in_any_order() -> None:
     fits: list[int] = []
-    memory: Memory = {}
+    memory: PredictionMemory = {}
     for seed in range(3):
-        own, records = pooled(fits, memory), TIMED[:12]
+        simulator, records = pooled(fits, memory), TIMED[:12]
         random.Random(seed).shuffle(records)
-        own.fit(records)
-        own.predict(MODEL, CLUSTER, MEMBERS)
+        simulator.fit(records)
+        simulator.predict(MODEL, CLUSTER, MEMBERS)
     assert fits == [12]
 
 
 def test_simulators_of_other_names_share_nothing() -> None:
     fits: list[int] = []
-    memory: Memory = {}
+    memory: PredictionMemory = {}
     for named in ("one", "other"):
-        own = pooled(fits, memory, named)
-        own.fit(TIMED[:12])
-        own.predict(MODEL, CLUSTER, MEMBERS)
+        simulator = pooled(fits, memory, named)
+        simulator.fit(TIMED[:12])
+        simulator.predict(MODEL, CLUSTER, MEMBERS)
     assert fits == [12, 12]
 
 

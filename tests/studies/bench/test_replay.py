@@ -1,4 +1,4 @@
-"""The commands that replay, end to end on a small dataset: nothing is done twice, tables are made from the files."""
+"""The commands that replay, end to end on a small dataset: no search runs twice, and tables are made from the files."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from autosync.commands.bench import main
 from autosync.dataset import RecordStore, ResultStore
 from autosync.errors import BenchError
-from autosync.studies.bench.columns import SEARCHES
-from autosync.studies.bench.contenders import OURS, PriorKnowledge
-from autosync.studies.bench.replaying import Replaying, SearchJob, checkpoint_of, searched
-from autosync.studies.bench.report import Material
-from autosync.studies.bench.standings import Contest, curves_of
+from studies.bench.columns import SEARCHES
+from studies.bench.contenders import OURS, PriorKnowledge
+from studies.bench.replaying import Replaying, SearchJob, checkpoint_of, replay_search
+from studies.bench.report import Material
+from studies.bench.standings import Contest, curves_of
+from studies.commands.bench import main
 from tests.tune.recorded.examples import cell, records_of, write_dataset
 
 
@@ -53,7 +53,7 @@ def test_merged_results_are_not_done_again_either(data: Path, capsys: pytest.Cap
     assert replayed(data, *chosen) == 0
     before = rows(data)
     assert main(["merge", "--out", str(data.parent / "out")]) == 0
-    assert "searches: one file in place of 2." in capsys.readouterr().out
+    assert "searches: merged 2 files into one." in capsys.readouterr().out
     assert rows(data) == before
     assert replayed(data, *chosen) == 0
     assert "0 searches are new." in capsys.readouterr().out
@@ -61,14 +61,14 @@ def test_merged_results_are_not_done_again_either(data: Path, capsys: pytest.Cap
 
 def test_a_row_tells_the_whole_search(data: Path) -> None:
     replayed(data, "--searchers", "evolution", "--seeds", "5", "--cells", "mlp@two")
-    found = cell()
-    by_digest = {strategy.digest: strategy for strategy in found.trials}
+    recorded = cell()
+    by_digest = {strategy.digest: strategy for strategy in recorded.trials}
     for row in rows(data):
         assert len(row["strategies"]) == len(set(row["strategies"])) == 15
-        assert row["true_seconds"] == [found.seconds[by_digest[each]] for each in row["strategies"]]
+        assert row["true_seconds"] == [recorded.seconds[by_digest[name]] for name in row["strategies"]]
         assert row["clock_seconds"] == sorted(row["clock_seconds"])
-        assert row["purposes"].count("baseline") == len(found.baselines)
-        assert row["data"] == found.digest
+        assert row["purposes"].count("baseline") == len(recorded.baselines)
+        assert row["data"] == recorded.digest
 
 
 def test_without_baselines_no_search_begins_with_them(data: Path) -> None:
@@ -79,16 +79,18 @@ def test_without_baselines_no_search_begins_with_them(data: Path) -> None:
 
 @pytest.mark.thorough
 def test_a_seed_gives_the_same_search_here_and_in_another_process(data: Path, tmp_path: Path) -> None:
-    found = cell()
-    job = SearchJob(found.name, found.digest, "guided-analytic", True, 15, 0)
+    recorded = cell()
+    job = SearchJob(recorded.name, recorded.digest, "guided-analytic", True, 15, 0)
     ((_, there),) = Replaying(data, tmp_path).run([job], processes=2)
-    here = [searched(found, job, seed, PriorKnowledge()) for seed in job.seeds]
-    assert [each["strategies"] for each in there] == [each["strategies"] for each in here]
+    here = [replay_search(recorded, job, seed, PriorKnowledge()) for seed in job.seeds]
+    assert [row["strategies"] for row in there] == [row["strategies"] for row in here]
 
 
 def test_records_that_change_while_they_are_replayed_are_noticed(data: Path, tmp_path: Path) -> None:
     job = SearchJob("mlp@two", "0123", "random", True, 15, 0)
-    with pytest.raises(BenchError, match="The records of mlp@two have changed since this command began; run it again"):
+    with pytest.raises(
+        BenchError, match="The records of mlp@two have changed since this command started; run it again"
+    ):
         list(Replaying(data, tmp_path).run([job], processes=1))
 
 
@@ -115,7 +117,7 @@ def test_tables_are_made_from_the_files_alone(data: Path, capsys: pytest.Capture
 @pytest.mark.thorough
 def test_tables_are_of_the_newest_records(data: Path) -> None:
     replayed(data, "--searchers", "random", "--seeds", "5")
-    extra = next(each for each in records_of("two") if each.purpose == "search")
+    extra = next(record for record in records_of("two") if record.purpose == "search")
     RecordStore(data / "records").append(type(extra)(**{**vars(extra), "started_at": 5000.0}))
     replayed(data, "--searchers", "random", "--seeds", "5", "--cells", "mlp@two")
     assert len(rows(data)) == 15
@@ -139,7 +141,7 @@ def test_variants_are_compared_by_the_seeds_that_all_were_run_with(data: Path) -
     replayed(data, "--searchers", "random", "--seeds", "10")
     replayed(data, "--searchers", "guided-analytic", "--seeds", "5", command="ablations")
     standings = Material.read(data.parent / "out").variants(baselines=True)
-    assert {len(each.true) for each in standings.curves.values()} == {5}
+    assert {len(curves.true) for curves in standings.curves.values()} == {5}
     assert {contest.searcher for contest in standings.curves} == {"random", "guided-analytic"}
     assert not Material.read(data.parent / "out").variants(baselines=False).curves
 
@@ -147,34 +149,34 @@ def test_variants_are_compared_by_the_seeds_that_all_were_run_with(data: Path) -
 def test_knowledge_is_transferred_from_other_cells_by_a_checkpoint_that_is_made_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = cell("two")
+    recorded = cell("two")
     checkpoint = checkpoint_of([cell("three")], tmp_path)
     made = {file.name: file.stat().st_mtime_ns for file in checkpoint.iterdir()}
     assert checkpoint_of([cell("three")], tmp_path) == checkpoint
     assert {file.name: file.stat().st_mtime_ns for file in checkpoint.iterdir()} == made
-    job = SearchJob(found.name, found.digest, OURS, True, len(found.baselines) + 2, 0)
-    row = searched(found, job, 0, PriorKnowledge(checkpoint))
+    job = SearchJob(recorded.name, recorded.digest, OURS, True, len(recorded.baselines) + 2, 0)
+    row = replay_search(recorded, job, 0, PriorKnowledge(checkpoint))
     assert "guided" in row["labels"]
-    with pytest.raises(BenchError, match="needs the checkpoint of what other cells taught"):
-        searched(found, job, 0, PriorKnowledge())
+    with pytest.raises(BenchError, match="needs the checkpoint pretrained on other cells"):
+        replay_search(recorded, job, 0, PriorKnowledge())
     monkeypatch.setattr("autosync.simulator.CHECKPOINTS", "a format that this one cannot be read in")
     assert checkpoint_of([cell("three")], tmp_path) != checkpoint
 
 
 @pytest.mark.parametrize(
-    ("given", "sentence"),
+    ("options", "sentence"),
     [
         (
             ["--searchers", "nosuch"],
-            "bench: --searchers names any of guided, evolution, random, original, tpe, tpe-knobs, gp, gp-knobs, ",
+            "bench: --searchers needs names among guided, evolution, random, original, tpe, tpe-knobs, gp, gp-knobs, ",
         ),
         (["--cells", "mlp@nosuch"], "bench: Cells in "),
     ],
 )
 def test_what_is_asked_wrongly_is_one_sentence(
-    data: Path, capsys: pytest.CaptureFixture[str], given: list[str], sentence: str
+    data: Path, capsys: pytest.CaptureFixture[str], options: list[str], sentence: str
 ) -> None:
-    assert replayed(data, "--searchers", "random", *given) == 2
+    assert replayed(data, "--searchers", "random", *options) == 2
     assert capsys.readouterr().err.startswith(sentence)
 
 

@@ -1,4 +1,4 @@
-"""Results of older code are kept, count as not done, and are shown as what they are."""
+"""Results of older code are kept, do not count as done, and are shown with their version."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from autosync.dataset import ResultStore
-from autosync.studies.bench import live, replaying, versions
-from autosync.studies.bench.columns import CELLS, LIVE, SEARCHES
-from autosync.studies.bench.report import Material, write_report
-from autosync.studies.bench.versions import latest, of_replay, source_digest, versions_in_words
+from studies.bench import live, replaying, versions
+from studies.bench.columns import CELLS, LIVE, SEARCHES
+from studies.bench.report import Material, write_report
+from studies.bench.versions import latest, of_replay, source_digest, versions_in_words
 from tests.studies.bench.test_replay import data, replayed, rows  # noqa: F401  a fixture
 
 SHIPPED = Path(__file__).parents[3] / "runtimes" / "bench"
@@ -33,7 +33,7 @@ def test_a_searcher_of_another_version_searches_anew_and_the_page_shows_its_resu
     assert replayed(data, "--searchers", "random,evolution", "--seeds", "5", "--cells", "mlp@two") == 0
     assert "5 searches are new." in capsys.readouterr().out
     after = rows(data)
-    assert [row for row in after if row in before] == before, "what there was is kept"
+    assert [row for row in after if row in before] == before, "older results are kept"
     text = page_of(data.parent / "out")
     assert "10 replayed searches and 0 live ones." in text
     assert "replay 1, searcher 2: random" in text
@@ -43,13 +43,13 @@ def test_a_searcher_of_another_version_searches_anew_and_the_page_shows_its_resu
 
 
 def test_of_a_searcher_without_present_results_those_that_are_most_are_shown() -> None:
-    found = [{"searcher": "a", "version": version} for version in (None, "0.1", "0.1", None, None)]
-    assert latest(found, of_replay) == [{"searcher": "a", "version": None}] * 3
-    assert versions_in_words(latest(found, of_replay), of_replay) == (
-        "of before there were versions (there is a later one): a"
+    older = [{"searcher": "a", "version": version} for version in (None, "0.1", "0.1", None, None)]
+    assert latest(older, of_replay) == [{"searcher": "a", "version": None}] * 3
+    assert versions_in_words(latest(older, of_replay), of_replay) == (
+        "older than all versions (there is a later one): a"
     )
     present = {"searcher": "a", "version": of_replay("a")}
-    assert latest([*found, present], of_replay) == [present]
+    assert latest([*older, present], of_replay) == [present]
 
 
 @pytest.mark.thorough

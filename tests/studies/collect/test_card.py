@@ -1,4 +1,4 @@
-"""The data card's figures, and the examples that it tells its readers."""
+"""The data card's figures, and its examples for readers."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ import pytest
 from autosync.dataset import RecordStore
 from autosync.errors import DatasetError
 from autosync.spec import RuntimeRecord
-from autosync.studies.collect.card import BEGIN, END, write_card
-from autosync.studies.collect.folder import Folder
+from studies.collect.card import BEGIN, END, write_card
+from studies.collect.folder import Folder
 from tests.dataset.examples import example_record, failed_record
 
 CARD = Path(__file__).parents[3] / "runtimes" / "README.md"
 
 
 def timed(sequence: int, seconds: float, cluster: str = "two_racks", **changes: object) -> RuntimeRecord:
-    """The `sequence`-th trial of a cell, of a strategy of its own for each of the first eleven, at `seconds` a step."""
+    """The record of trial `sequence` of a cell, at `seconds` a step; the first eleven trials have different
+    strategies."""
     record = replace(
         example_record(sequence, run=f"runtimes/mlp@{cluster}"),
         seed=0,
@@ -35,7 +36,8 @@ def timed(sequence: int, seconds: float, cluster: str = "two_racks", **changes: 
 
 
 def a_collection(folder: Path) -> Folder:
-    """Five strategies in one cell, two of them timed twice, 2 % and 8 % apart; two in another, one failed."""
+    """A cell with five records, of which two repeat a strategy with 2 % and 8 % difference; a cell with three, one
+    failed."""
     store = RecordStore.create(folder / "records")
     for record in (
         timed(0, 0.1),

@@ -1,4 +1,4 @@
-"""Plans as people write them."""
+"""Plans as users write them."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from autosync.engine.zoo import MODELS
-from autosync.errors import AutosyncError, ClusterError
+from autosync.errors import AutosyncError, ClusterError, ModelError
 from autosync.stats.cells import CellName, cell_of
-from autosync.studies.collect.plan import check_models, chosen, cluster_of, read_plan
+from autosync.zoo import MODELS
+from studies.collect.plan import cells_of, check_models, cluster_of, read_plan
+from studies.collect.schedule import rounds_of
 from tests.studies.collect.plans import plan
 
 ROOT = Path(__file__).parents[3]
@@ -42,6 +43,24 @@ def test_four_clusters_of_the_shipped_plan_are_paced_and_two_compute_their_passe
     assert len(clusters) == 6
 
 
+def test_the_shipped_plan_for_pytorch_has_paced_clusters_and_a_single_round() -> None:
+    file = ROOT / "runtimes" / "pytorch" / "plan.yaml"
+    shipped = read_plan(file)
+    check_models(shipped)
+    assert shipped.framework == "pytorch"
+    assert len(shipped.models) == 5
+    assert len(shipped.clusters) == 4
+    assert all(cluster_of(shipped, file, cell.cluster).paced for cell in shipped.cells)
+    assert shipped.strategies >= 60
+    assert rounds_of(shipped) == 1
+
+
+def test_models_must_exist_in_the_plan_s_framework() -> None:
+    check_models(plan(models=["digits"]))
+    with pytest.raises(ModelError, match=r"^No model is called 'digits' in PyTorch\."):
+        check_models(plan(models=["digits"], framework="pytorch"))
+
+
 def test_cells_are_every_model_on_every_cluster_and_are_told_from_a_record_s_run() -> None:
     wide = plan(models=["bert-mini", "mlp"], clusters=["2x200mbit", "../topologies/two_racks.yaml"])
     assert [str(cell) for cell in wide.cells] == [
@@ -53,18 +72,26 @@ def test_cells_are_every_model_on_every_cluster_and_are_told_from_a_record_s_run
 
 def test_some_models_and_clusters_can_be_chosen() -> None:
     wide = plan(models=["bert-mini", "mlp"])
-    assert chosen(wide, [], []) == wide.cells
-    assert chosen(wide, ["mlp"], ["3x1gbit"]) == [CellName("mlp", "3x1gbit")]
-    with pytest.raises(AutosyncError, match=r"--cluster names what the plan has: 2x200mbit, 3x1gbit; not '4x1gbit'"):
-        chosen(wide, [], ["4x1gbit"])
+    assert cells_of(wide, [], []) == wide.cells
+    assert cells_of(wide, ["mlp"], ["3x1gbit"]) == [CellName("mlp", "3x1gbit")]
+    with pytest.raises(
+        AutosyncError, match=r"--cluster needs names in the plan, which are 2x200mbit, 3x1gbit, but has '4x1gbit'"
+    ):
+        cells_of(wide, [], ["4x1gbit"])
 
 
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("name: a b\nmodels: [mlp]\nclusters: [2x1gbit]", "name: a name is not empty and holds no slash, @ or space"),
-        ("name: a\nmodels: [mlp, mlp]\nclusters: [2x1gbit]", "models: each model comes once, but 'mlp' comes twice"),
-        ("name: a\nmodels: [mlp]\nclusters: [2x1gbit]\nrepeat_share: 1.0", "a share is at least 0 and below 1, not 1"),
+        (
+            "name: a b\nmodels: [mlp]\nclusters: [2x1gbit]",
+            "name: a name must not be empty or contain a slash, @ or space",
+        ),
+        ("name: a\nmodels: [mlp, mlp]\nclusters: [2x1gbit]", "models: a model may occur once, but 'mlp' occurs twice"),
+        (
+            "name: a\nmodels: [mlp]\nclusters: [2x1gbit]\nrepeat_share: 1.0",
+            "a share must be at least 0 and below 1, but is 1",
+        ),
         ("name: a\nmodels: [mlp]\nclusters: [2x1gbit]\nblocks: 3", "blocks: there is no such key"),
         ("name: a\nmodels: [mlp]\nclusters: [two]", "written like 4x200mbit"),
         ("name: a\nmodels: [mlp]\nclusters: [racks.yaml]", "racks.yaml' cannot be read: No such file"),

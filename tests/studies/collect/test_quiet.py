@@ -8,7 +8,7 @@ from multiprocessing import get_context
 
 import pytest
 
-from autosync.studies.collect.block import BUSY_CORES, busy_cores, wait_until_quiet
+from studies.collect.block import BUSY_CORES, busy_cores, wait_until_quiet
 
 
 def _spin(seconds: float) -> None:
@@ -41,4 +41,4 @@ def test_on_a_machine_that_is_never_quiet_a_trial_begins_all_the_same() -> None:
 
 
 def test_who_will_not_wait_is_not_asked_to() -> None:
-    wait_until_quiet(0.0, lambda: pytest.fail("it was looked at"), clock=lambda: 0.0)
+    wait_until_quiet(0.0, lambda: pytest.fail("the load was measured"), clock=lambda: 0.0)

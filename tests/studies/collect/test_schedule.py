@@ -1,11 +1,11 @@
-"""What a cell's slots are for."""
+"""The assignment of a cell's slots."""
 
 from __future__ import annotations
 
 import pytest
 
 from autosync.stats.cells import CellName
-from autosync.studies.collect.schedule import rounds_of, slots_of, slots_until
+from studies.collect.schedule import rounds_of, slots_of, slots_until
 from tests.studies.collect.plans import CELL, plan
 
 LONG = plan(strategies=160, block=10, random_share=0.6, repeat_share=0.1, repeat_distance=20, breed_after=25)
@@ -31,7 +31,7 @@ def test_a_repeat_comes_well_after_its_original_and_repeats_come_all_the_time() 
 
 
 def test_the_rest_is_bred_and_drawn_in_the_planned_shares() -> None:
-    # Binomial: 135 slots, expected 54 bred; farther off than 20 less than once in a thousand seeds.
+    # Binomial: of 135 slots, 54 are expected to be bred; a deviation above 20 occurs in less than 1 of 1000 seeds.
     bred = sum(slot.bred for slot in slots_of(LONG, CELL))
     assert 34 <= bred <= 74
     assert not any(slot.bred for slot in slots_of(LONG, CELL)[: LONG.breed_after])

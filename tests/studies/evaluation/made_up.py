@@ -1,4 +1,4 @@
-"""Records that follow a made-up law, and simulators whose right scores on them are known."""
+"""Records that follow a made-up law, and simulators with known scores on them."""
 
 from __future__ import annotations
 
@@ -9,23 +9,21 @@ from functools import cache
 from typing import final
 
 import numpy as np
-import numpy.typing as npt
 
 from autosync.cost import Simulator
-from autosync.engine.version import ENGINE
+from autosync.engine.core.versions import ENGINE
+from autosync.numeric import FloatArray
 from autosync.search.protocol import Proposal
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy
 from autosync.spec.record import ENGINE_IN_VERSIONS
-from autosync.studies.evaluation import Builder, MeasuredCell, measured_cells
-from autosync.studies.evaluation.simulators import ClosedForm
-from autosync.studies.evaluation.tasks import ABLATIONS
 from search_spaces.default import SPACE
+from studies.evaluation import Builder, MeasuredCell, build_cells
+from studies.evaluation.simulators import ClosedForm
+from studies.evaluation.tasks import ABLATIONS
 from tests import cases
 from tests.search.laws import timed, truth
 
 __all__ = ["BUILDERS", "CLUSTERS", "MODELS", "Guessing", "by_law", "cells", "part_of", "records", "records_of"]
-
-Floats = npt.NDArray[np.float64]
 
 MODELS = {"mlp": cases.mlp_model(), "ncf-like": cases.ncf_like_model()}
 CLUSTERS = {"three": cases.star_cluster(3), "four": cases.star_cluster(4)}
@@ -34,72 +32,72 @@ PRESENT = {ENGINE_IN_VERSIONS: str(ENGINE)}
 
 
 def part_of(digest: str) -> str:
-    """Half for training, a quarter each for validation and test."""
+    """The part of a strategy: half for training, a quarter for validation, a quarter for test."""
     return ("train", "validation", "train", "test")[int(digest, 16) % 4]
 
 
 def records_of(model: str, cluster: str, strategies: int = 60, repeats: int = 10) -> list[RuntimeRecord]:
-    """Trials of a cell: steps vary by `NOISE` about the law's, and so do the medians of repeats."""
+    """Trials of a cell: the steps of a trial, and the medians of repeats, deviate from the law by `NOISE`."""
     space, rng = SPACE.bind(MODELS[model], CLUSTERS[cluster]), random.Random(f"{model} {cluster}")
-    different = {each.digest: each for each in (space.sample(rng) for _ in range(3 * strategies))}
+    different = {strategy.digest: strategy for strategy in (space.sample(rng) for _ in range(3 * strategies))}
     chosen = list(different.values())[:strategies]
     noise = np.random.default_rng([7, *model.encode(), *cluster.encode()])
-    found = []
+    records = []
     for number, strategy in enumerate([*chosen, *chosen[:repeats]]):
         record = timed(space, Proposal(strategy, "random"), truth(), number)
         steps = np.array(record.step_seconds) * np.exp(NOISE * noise.standard_normal())
-        found.append(
+        records.append(
             replace(record, step_seconds=tuple(steps.tolist()), run=f"made-up/{model}@{cluster}", versions=PRESENT)
         )
-    return found
+    return records
 
 
 def records(strategies: int = 60, repeats: int = 10) -> list[RuntimeRecord]:
     """Records of every model on every cluster."""
     return [
-        each for model in MODELS for cluster in CLUSTERS for each in records_of(model, cluster, strategies, repeats)
+        record for model in MODELS for cluster in CLUSTERS for record in records_of(model, cluster, strategies, repeats)
     ]
 
 
 @cache
 def cells(strategies: int = 60, repeats: int = 10) -> tuple[MeasuredCell, ...]:
-    return measured_cells(records(strategies, repeats), part_of)[0]
+    return build_cells(records(strategies, repeats), part_of)[0]
 
 
-def by_law(law: Simulator, found: Sequence[RuntimeRecord]) -> list[RuntimeRecord]:
-    """The same trials, whose medians are what `law` predicts."""
+def by_law(law: Simulator, records: Sequence[RuntimeRecord]) -> list[RuntimeRecord]:
+    """The same trials with the medians that `law` predicts."""
     retimed = []
-    for each in found:
-        seconds = np.exp(law.predict(each.model, each.cluster, [each.strategy])[0])
-        steps = np.array(each.step_seconds) * seconds / each.median_seconds
-        retimed.append(replace(each, step_seconds=tuple(steps.tolist())))
+    for record in records:
+        seconds = np.exp(law.predict(record.model, record.cluster, [record.strategy])[0])
+        steps = np.array(record.step_seconds) * seconds / record.median_seconds
+        retimed.append(replace(record, step_seconds=tuple(steps.tolist())))
     return retimed
 
 
 @final
 class Guessing:
-    """Predicts at random, by its seed and the strategy's digest; says that it is off by a factor of e."""
+    """Predicts at random, by its seed and the strategy's digest; states a standard deviation of a factor of e."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
 
     def fit(self, records: Sequence[RuntimeRecord], validation: Sequence[RuntimeRecord]) -> None:
-        """There is nothing to learn."""
+        """Do nothing, because a guess does not learn."""
 
-    def adjusted(self, records: Sequence[RuntimeRecord]) -> Guessing:
+    def adjust(self, records: Sequence[RuntimeRecord]) -> Guessing:
         del records
         return self
 
     def predict(
         self, model: ModelSpec, cluster: ClusterSpec, strategies: Sequence[Strategy]
-    ) -> tuple[Floats, Floats | None]:
+    ) -> tuple[FloatArray, FloatArray | None]:
         del model, cluster
-        drawn = [np.random.default_rng([self.seed, int(each.digest, 16)]).uniform(-5, 0) for each in strategies]
+        drawn = [np.random.default_rng([self.seed, int(strategy.digest, 16)]).uniform(-5, 0) for strategy in strategies]
         return np.array(drawn, np.float64), np.ones(len(strategies))
 
 
 def _knowing(seed: int, ablation: str) -> ClosedForm | Guessing:
-    """The law itself; without the topology, a guess."""
+    """Return the law itself; without the topology, a guess."""
     return Guessing(seed) if ablation == "without topology" else ClosedForm(truth)
 
 

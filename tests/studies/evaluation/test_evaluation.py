@@ -1,4 +1,4 @@
-"""A whole evaluation on a made-up law: scores that are known beforehand, nothing done twice, the right answers."""
+"""A whole evaluation on a made-up law, with known scores: jobs run once, and tables have the right values."""
 
 from __future__ import annotations
 
@@ -13,42 +13,42 @@ import pytest
 
 from autosync.cost.replay import Replay
 from autosync.spec import RuntimeRecord, Strategy
-from autosync.stats.tables import Table
-from autosync.studies.evaluation import BUILDERS as KNOWN
-from autosync.studies.evaluation import (
+from autosync.stats.tables import TextTable
+from studies.evaluation import BUILDERS as KNOWN
+from studies.evaluation import (
     EXPERIMENTS,
-    Evaluation,
     EvaluationFindings,
     EvaluationSettings,
     Journal,
     MeasuredCell,
-    Subject,
-    measured_cells,
+    PredictionKey,
+    SimulatorEvaluation,
+    build_cells,
 )
-from autosync.studies.evaluation.answers import TABLES
-from autosync.studies.evaluation.details import WORST
-from autosync.studies.evaluation.jobs import jobs_of
-from autosync.studies.evaluation.simulators import Evaluated
-from autosync.studies.evaluation.targets import targets
-from autosync.studies.evaluation.tasks import targets_of
+from studies.evaluation.answers import TABLES
+from studies.evaluation.details import WORST
+from studies.evaluation.jobs import jobs_of
+from studies.evaluation.simulators import Evaluated
+from studies.evaluation.targets import targets
+from studies.evaluation.tasks import targets_of
 from tests.cost.cases import SLOW_MESSAGES
 from tests.studies.evaluation.made_up import BUILDERS, NOISE, Guessing, by_law, cells, part_of, records
 
 CELLS = cells()
-OF_REPLAY = measured_cells(by_law(Replay(SLOW_MESSAGES), records()), part_of)[0]
-"""Cells of a law that a replay can learn, as it cannot that of `CELLS`."""
+OF_REPLAY = build_cells(by_law(Replay(SLOW_MESSAGES), records()), part_of)[0]
+"""Cells of a law that a replay can learn, unlike the law of `CELLS`."""
 SETTINGS = EvaluationSettings(
     seeds=2, shots=(0, 10), curve=(10, 25), speed_records=20, speed_candidates=50, resamples=50
 )
 
 
 def ticking() -> Iterator[float]:
-    """A clock that is half a second on at each look."""
+    """A clock that advances by half a second at each reading."""
     return itertools.count(0.0, 0.5)
 
 
-def evaluation(path: Path) -> Evaluation:
-    return Evaluation(CELLS, SETTINGS, BUILDERS, Journal(path))
+def evaluation(path: Path) -> SimulatorEvaluation:
+    return SimulatorEvaluation(CELLS, SETTINGS, BUILDERS, Journal(path))
 
 
 @pytest.fixture(scope="module")
@@ -59,12 +59,12 @@ def findings(tmp_path_factory: pytest.TempPathFactory) -> EvaluationFindings:
     return whole.findings()
 
 
-def table(findings: EvaluationFindings, name: str) -> Table:
-    return next(each for each in (make(findings) for make in TABLES) if each.name == name)
+def table(findings: EvaluationFindings, name: str) -> TextTable:
+    return next(table for table in (make(findings) for make in TABLES) if table.name == name)
 
 
 def test_the_law_itself_ranks_all_but_right_and_a_guess_half_right(findings: EvaluationFindings) -> None:
-    knowing, guessing = (findings.scores(Subject("accuracy", name)) for name in BUILDERS)
+    knowing, guessing = (findings.scores(PredictionKey("accuracy", name)) for name in BUILDERS)
     assert knowing is not None
     assert guessing is not None
     assert knowing["pairwise"].value > 0.97
@@ -81,8 +81,8 @@ def test_a_second_trial_is_as_good_as_measuring_is(findings: EvaluationFindings)
 
 
 def test_intervals_that_are_too_wide_cover_too_much(findings: EvaluationFindings) -> None:
-    guessing = findings.scores(Subject("accuracy", "guessing"))
-    knowing = findings.scores(Subject("accuracy", "knowing"))
+    guessing = findings.scores(PredictionKey("accuracy", "guessing"))
+    knowing = findings.scores(PredictionKey("accuracy", "knowing"))
     assert guessing is not None
     assert knowing is not None
     assert guessing["width"].value == pytest.approx(math.expm1(1.6449))
@@ -93,14 +93,14 @@ def test_every_experiment_has_a_score_for_every_size_and_seed(findings: Evaluati
     for experiment, sizes in (("unseen-cluster", [0, 10]), ("unseen-both", [0, 10]), ("learning-curve", [10, 25])):
         assert findings.sizes(experiment) == sizes
         for size in sizes:
-            subject = Subject(experiment, "guessing", size=size)
+            subject = PredictionKey(experiment, "guessing", size=size)
             assert findings.seeds(subject) == 2
             assert findings.scores(subject, targets_only=True) is not None
-    assert findings.done()[0] == findings.done()[1]
+    assert findings.progress()[0] == findings.progress()[1]
 
 
 def test_zero_shot_is_told_of_all_cells_left_out_and_of_the_target_cells(findings: EvaluationFindings) -> None:
-    subject = Subject("unseen-cluster", "guessing", size=0)
+    subject = PredictionKey("unseen-cluster", "guessing", size=0)
     everywhere, targets_only = findings.scores(subject), findings.scores(subject, targets_only=True)
     assert set(findings.predictions(subject)) == {cell.name for cell in CELLS}
     assert everywhere is not None
@@ -132,7 +132,7 @@ def test_a_result_is_computed_once_and_kept_before_the_next(tmp_path: Path) -> N
 def test_a_simulator_without_randomness_is_fitted_once_for_all_seeds(tmp_path: Path) -> None:
     once = evaluation(tmp_path / "results.jsonl")
     assert once.run(["accuracy"], ["knowing"], lambda: 0.0, lambda _: None) == 1
-    assert once.findings().seeds(Subject("accuracy", "knowing")) == 2
+    assert once.findings().seeds(PredictionKey("accuracy", "knowing")) == 2
 
 
 def test_a_simulator_is_fitted_once_for_all_that_it_is_adjusted_to(
@@ -145,19 +145,22 @@ def test_a_simulator_is_fitted_once_for_all_that_it_is_adjusted_to(
 
 
 @pytest.mark.quick("replay*")
-@pytest.mark.parametrize(("name", "found", "known"), [("linear", CELLS, None), ("replay", OF_REPLAY, 3)])
+@pytest.mark.parametrize(("name", "law_cells", "known"), [("linear", CELLS, None), ("replay", OF_REPLAY, 3)])
 def test_what_is_adjusted_stays_as_it_is_and_errs_less_where_it_was_adjusted(
-    name: str, found: Sequence[MeasuredCell], known: int | None
+    name: str, law_cells: Sequence[MeasuredCell], known: int | None
 ) -> None:
-    """The replay is given few records before: all would teach it the whole of its law."""
-    for target in (cell for cell in found if cell.cluster == "four"):
+    """The replay is fitted on few records first, because all records would determine its law completely."""
+    for target in (cell for cell in law_cells if cell.cluster == "four"):
         fitted = KNOWN[name](0)
-        away = [record for cell in found if cell.cluster == "three" for record in cell.trials("train")]
+        away = [record for cell in law_cells if cell.cluster == "three" for record in cell.trials("train")]
         fitted.fit(away[:known], ())
-        tested = [each.trials[0] for each in target.tested]
-        strategies, seconds = [each.strategy for each in tested], np.log([each.median_seconds for each in tested])
+        tested = [measurement.trials[0] for measurement in target.test_measurements]
+        strategies, seconds = (
+            [record.strategy for record in tested],
+            np.log([record.median_seconds for record in tested]),
+        )
         before = errors(fitted, tested[0], strategies, seconds)
-        adjusted = fitted.adjusted(target.trials("train"))
+        adjusted = fitted.adjust(target.trials("train"))
         np.testing.assert_array_equal(errors(fitted, tested[0], strategies, seconds), before)
         assert errors(adjusted, tested[0], strategies, seconds).mean() < before.mean()
 
@@ -172,14 +175,14 @@ def test_more_records_make_results_anew(tmp_path: Path) -> None:
     path = tmp_path / "results.jsonl"
     evaluation(path).run(["accuracy"], ["guessing"], lambda: 0.0, lambda _: None)
     more = replace(evaluation(path), cells=cells(repeats=11))
-    assert more.findings().scores(Subject("accuracy", "guessing")) is None
+    assert more.findings().scores(PredictionKey("accuracy", "guessing")) is None
     assert more.run(["accuracy"], ["guessing"], lambda: 0.0, lambda _: None) == 2
 
 
 def test_a_seed_counts_when_all_its_tasks_are_done(tmp_path: Path) -> None:
     half = evaluation(tmp_path / "results.jsonl")
     half.run(["unseen-cluster"], ["guessing"], lambda: 0.0, lambda _: None)
-    subject = Subject("unseen-cluster", "guessing", size=0)
+    subject = PredictionKey("unseen-cluster", "guessing", size=0)
     kept = dict(half.findings().results)
     assert half.findings().seeds(subject) == 2
     kept.pop(next(key for key, result in kept.items() if "three, 0 records: guessing, seed 1" in result.label))
@@ -188,19 +191,19 @@ def test_a_seed_counts_when_all_its_tasks_are_done(tmp_path: Path) -> None:
 
 def test_what_is_taken_away_is_told_with_the_interval_of_the_difference(findings: EvaluationFindings) -> None:
     rows = {row[:2]: row for row in table(findings, "ablations").rows}
-    assert set(rows) == {("knowing", each) for each in ("shuffled order", "without replay", "without topology")}
+    assert set(rows) == {("knowing", ablation) for ablation in ("shuffled order", "without replay", "without topology")}
     assert rows["knowing", "shuffled order"][4] == "0.000 [0.000, 0.000]"
     assert float(rows["knowing", "without topology"][4].split()[0]) < -0.3
 
 
 def test_the_worst_are_those_it_errs_most_about(findings: EvaluationFindings) -> None:
     rows = table(findings, "worst").rows
-    off = [abs(math.log(float(row[5]))) for row in rows]
+    log_errors = [abs(math.log(float(row[5]))) for row in rows]
     assert len(rows) == min(WORST, sum(len(cell.part("test")) for cell in CELLS))
-    assert (np.diff(off) < 0.011).all()  # ratios are written with two digits
-    points = findings.points(Subject("accuracy", "knowing"))
-    largest = max(abs(each.predicted - math.log(each.measurement.seconds)) for each in points)
-    assert off[0] == pytest.approx(largest, abs=0.01)
+    assert (np.diff(log_errors) < 0.011).all()  # ratios are written with two digits
+    points = findings.points(PredictionKey("accuracy", "knowing"))
+    largest = max(abs(point.predicted - math.log(point.measurement.seconds)) for point in points)
+    assert log_errors[0] == pytest.approx(largest, abs=0.01)
 
 
 def test_strategies_are_told_apart_by_architecture(findings: EvaluationFindings) -> None:
@@ -217,30 +220,33 @@ def test_speed_is_seconds_to_fit_and_candidates_a_second(findings: EvaluationFin
 @pytest.mark.thorough
 def test_what_a_search_has_is_asked_for_its_speed_alone(tmp_path: Path) -> None:
     drafted = {"drafted linear": KNOWN["drafted linear"]}
-    asked = {each: [job.simulator for job in jobs_of(each, CELLS, SETTINGS, drafted)] for each in EXPERIMENTS}
-    assert {each for each, names in asked.items() if names} == {"speed"}
+    asked = {
+        experiment: [job.simulator for job in jobs_of(experiment, CELLS, SETTINGS, drafted)]
+        for experiment in EXPERIMENTS
+    }
+    assert {experiment for experiment, names in asked.items() if names} == {"speed"}
     clock = ticking()
-    whole = Evaluation(CELLS, SETTINGS, drafted, Journal(tmp_path / "results.jsonl"))
+    whole = SimulatorEvaluation(CELLS, SETTINGS, drafted, Journal(tmp_path / "results.jsonl"))
     whole.run(["speed"], list(drafted), lambda: next(clock), lambda _: None)
     (row,) = table(whole.findings(), "speed").rows
     assert row == ("drafted linear", "20", "0.50", "100 [100, 100]", "2")
 
 
 def test_targets_are_held_against_what_was_found(findings: EvaluationFindings) -> None:
-    found = {each.what: each for each in targets(findings)}
-    assert found["pairwise accuracy of knowing, unseen strategies"].met is True
-    assert found["pairwise accuracy of knowing, the worst cell"].met is True
-    assert found["MAPE of knowing, unseen strategies"].met is True
-    assert found["pairwise accuracy of the replay alone"].met is None
-    assert found["AR-Topk's cost table by the replay"].met is True
+    by_name = {target.what: target for target in targets(findings)}
+    assert by_name["pairwise accuracy of knowing, unseen strategies"].met is True
+    assert by_name["pairwise accuracy of knowing, the worst cell"].met is True
+    assert by_name["MAPE of knowing, unseen strategies"].met is True
+    assert by_name["pairwise accuracy of the replay alone"].met is None
+    assert by_name["AR-Topk's cost table by the replay"].met is True
     guesses = EvaluationFindings(CELLS, SETTINGS, {"guessing": BUILDERS["guessing"]}, findings.results)
-    found = {each.what: each for each in targets(guesses)}
-    assert found["pairwise accuracy of guessing, unseen strategies"].met is False
-    worst = found["pairwise accuracy of guessing, the worst cell"]
+    by_name = {target.what: target for target in targets(guesses)}
+    assert by_name["pairwise accuracy of guessing, unseen strategies"].met is False
+    worst = by_name["pairwise accuracy of guessing, the worst cell"]
     assert worst.met is False
     by_cell = {row[0]: float(row[1]) for row in table(guesses, "accuracy_by_cell").rows}
     assert float(worst.found.split()[0]) == pytest.approx(min(by_cell.values()), abs=0.1)
-    assert found["MAPE of guessing, unseen strategies"].met is False
+    assert by_name["MAPE of guessing, unseen strategies"].met is False
 
 
 def test_near_the_top_knowing_the_law_is_right_and_guessing_is_not(findings: EvaluationFindings) -> None:
@@ -254,7 +260,7 @@ def test_near_the_top_knowing_the_law_is_right_and_guessing_is_not(findings: Eva
         assert int(pairs) <= int(by_cell[-1])
         if int(pairs):
             assert float(judged) > 0.9
-        assert float(thumb) < float(everywhere), "architecture alone does not tell all that the law does"
+        assert float(thumb) < float(everywhere), "architecture alone predicts less than the law"
         assert float(alike) > 0.9
         assert 0 < float(share_alike.rstrip(" %")) < 100
 
@@ -263,13 +269,13 @@ def test_without_repeats_the_targets_say_that_the_noise_is_not_known() -> None:
     alone = EvaluationFindings(cells(repeats=0), SETTINGS, BUILDERS, {})
     pairwise, worst, _, error, *_ = targets(alone)
     assert pairwise.wanted == "at least 0.90"
-    assert error.wanted == "at most 3.0 % beyond the noise, which no repeats tell of"
+    assert error.wanted == "at most 3.0 % beyond the noise, which is unknown without repeats"
     assert {pairwise.met, worst.met, error.met} == {None}
 
 
 def test_before_there_is_any_result_every_table_can_be_made() -> None:
     nothing = EvaluationFindings(CELLS, SETTINGS, BUILDERS, {})
     made = [make(nothing) for make in TABLES]
-    empty = {each.name for each in made if not each.rows}
-    assert {each.name for each in made} - empty == {"ar_topk", "dataset", "accuracy"}
+    empty = {table.name for table in made if not table.rows}
+    assert {table.name for table in made} - empty == {"ar_topk", "dataset", "accuracy"}
     assert "There are no results for this yet." in table(nothing, "speed").markdown()

@@ -1,4 +1,4 @@
-"""Results survive a crash, and what is damaged is named."""
+"""Results survive a crash, and damaged lines are named."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from autosync.studies.evaluation import EvaluationError, Journal
-from autosync.studies.evaluation.jobs import Prediction, Result
+from studies.evaluation import EvaluationError, Journal
+from studies.evaluation.jobs import EvaluationResult, Prediction
 
-FIRST = Result("a", "first", 10, 1.5, {"mlp@lab": Prediction(("x", "y"), (-1.0, -2.0), (0.1, 0.2))})
-SECOND = Result("b", "second", 20, 2.5, {}, candidates_per_second=1000.0)
+FIRST = EvaluationResult("a", "first", 10, 1.5, {"mlp@lab": Prediction(("x", "y"), (-1.0, -2.0), (0.1, 0.2))})
+SECOND = EvaluationResult("b", "second", 20, 2.5, {}, candidates_per_second=1000.0)
 
 
 def written(path: Path) -> Path:
@@ -37,10 +37,12 @@ def test_a_line_cut_off_by_a_crash_is_dropped_and_can_be_written_again(tmp_path:
 def test_a_line_that_is_no_result_is_refused_by_its_number(tmp_path: Path, line: str) -> None:
     path = written(tmp_path / "results.jsonl")
     path.write_text(path.read_text() + line + "\n")
-    with pytest.raises(EvaluationError, match=r"results.jsonl holds a result a line, but line 3 is none \(.*move the"):
+    with pytest.raises(
+        EvaluationError, match=r"results.jsonl must hold one result per line, but line 3 is no result \(.*move the"
+    ):
         Journal(path)
 
 
 def test_a_folder_in_the_way_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(EvaluationError, match="must be a file that can be written, but: Is a directory"):
+    with pytest.raises(EvaluationError, match="must be a writable file, but: Is a directory"):
         Journal(tmp_path)

@@ -1,4 +1,4 @@
-"""What repeats tell of the noise, on noise that is known."""
+"""Estimates of the noise from repeats, on known noise."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ import math
 import numpy as np
 import pytest
 
-from autosync.stats.noise import deviation_of_repeats, deviation_of_steps
-from autosync.studies.evaluation.metrics import (
+from autosync.pretraining.metrics import (
     best_possible_accuracy,
     best_possible_error,
     pairwise_beyond_noise,
     second_look,
 )
+from autosync.stats.noise import deviation_of_repeats, deviation_of_steps
 
 
 def test_the_deviation_of_one_trial_is_found_from_differences_of_two() -> None:
-    """Of 4000 pairs the estimate is good to 2 %; 5 % is never met by chance."""
+    """With 4000 pairs the standard error is 2 %, so a deviation of 5 % does not occur by chance."""
     rng = np.random.default_rng(0)
     ratios = rng.normal(0, 0.03, 4000) - rng.normal(0, 0.03, 4000)
     assert deviation_of_repeats(ratios.tolist()) == pytest.approx(0.03, rel=0.05)
@@ -29,14 +29,14 @@ def test_a_few_trials_on_a_busy_machine_do_not_widen_the_noise() -> None:
 
 
 def test_without_repeats_the_steps_within_trials_are_the_noise() -> None:
-    steps = [math.exp(each) for each in (-0.1, 0.0, 0.1, 0.0)]
+    steps = [math.exp(log_seconds) for log_seconds in (-0.1, 0.0, 0.1, 0.0)]
     assert deviation_of_steps([steps]) == pytest.approx(1.2533 * np.std([-0.1, 0, 0.1, 0], ddof=1) / 2)
     assert deviation_of_steps([[0.1]]) == 0.005
 
 
 def test_a_second_trial_agrees_as_often_as_two_noisy_orders_do() -> None:
-    """Pairs 1 % apart under noise of 1 %: in their true order with probability p = Phi(1 / sqrt 2), two agree with
-    p^2 + (1 - p)^2 = 0.635; of 8000 pairs the share is good to 0.5 %."""
+    """Pairs with a difference of 1 % and noise of 1 % are in their true order with probability p = Phi(1 / sqrt 2). Two
+    trials agree with p^2 + (1 - p)^2 = 0.635; with 8000 pairs the share has a standard error of 0.5 %."""
     rng = np.random.default_rng(1)
     first, second = (np.array([0.0, 0.01]) + rng.normal(0, 0.01, (8_000, 2)) for _ in range(2))
     agreed = [float(pairwise_beyond_noise(second_look(a, b, 0.0))) for a, b in zip(first, second, strict=True)]

@@ -1,4 +1,4 @@
-"""The report: a page, its tables as CSV, figures as JSON, and pictures that can be read."""
+"""The report: a page, its tables as CSV, figures as JSON, and readable pictures."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from autosync.errors import WriteError
-from autosync.studies.evaluation import EXPERIMENTS, EvaluationFindings, write_report
-from autosync.studies.evaluation.pictures import (
+from studies.evaluation import EXPERIMENTS, EvaluationFindings, write_report
+from studies.evaluation.pictures import (
     ablations_picture,
     accuracy_picture,
     learning_curve_picture,
@@ -39,7 +39,7 @@ def folder(findings: EvaluationFindings, tmp_path_factory: pytest.TempPathFactor
 
 def test_the_page_has_every_table_and_picture_and_what_was_passed_over(folder: Path) -> None:
     page = (folder / "evaluation.md").read_text()
-    for title in ("Targets", "Unseen strategies in known cells", "Learning curves", "Speed", "Where it errs most"):
+    for title in ("Targets", "Unseen strategies in known cells", "Learning curves", "Speed", "Largest errors"):
         assert f"\n## {title}\n" in page
     for name in ("accuracy", "learning_curve", "unseen", "ablations", "accuracy_by_architecture"):
         assert f"]({name}.svg)" in page
@@ -59,14 +59,16 @@ def test_every_table_is_a_csv_file_with_the_pages_figures(folder: Path) -> None:
 def test_figures_can_be_read_by_a_program(folder: Path) -> None:
     document = json.loads((folder / "result.json").read_text())
     (score,) = [
-        each
-        for each in document["scores"]
-        if (each["experiment"], each["simulator"], each["cells"]) == ("accuracy", "guessing", "all")
+        scores
+        for scores in document["scores"]
+        if (scores["experiment"], scores["simulator"], scores["cells"]) == ("accuracy", "guessing", "all")
     ]
     assert score["seeds"] == 2
     assert score["pairwise"]["low"] < score["pairwise"]["value"] < score["pairwise"]["high"]
     assert document["settings"]["seeds"] == SETTINGS.seeds
-    assert {each["what"]: each["met"] for each in document["targets"]}["AR-Topk's cost table by the replay"] is True
+    assert {target["what"]: target["met"] for target in document["targets"]}[
+        "AR-Topk's cost table by the replay"
+    ] is True
     assert document["cells"] == {cell.name: len(cell.measurements) for cell in CELLS}
 
 
@@ -82,7 +84,7 @@ def test_pictures_draw_intervals_units_and_the_second_trial(findings: Evaluation
     pairwise, _, mape = picture.axes
     assert (pairwise.get_xlabel(), mape.get_xlabel()) == ("pairwise accuracy", "MAPE (%)")
     assert [label.get_text() for label in pairwise.get_yticklabels()] == ["knowing", "guessing"]
-    assert len(pairwise.containers) == 2  # a point with its interval each
+    assert len(pairwise.containers) == 2  # one container per simulator: a point with its interval
     look = findings.second_look()
     assert look is not None
     assert pairwise.lines[-1].get_xdata()[0] == look["pairwise"].value
@@ -96,7 +98,7 @@ def test_curves_have_a_line_a_simulator_over_the_sizes(findings: EvaluationFindi
         assert len(figure.axes) == panels
         for axis in figure.axes:
             assert [label.get_text() for label in axis.get_xticklabels()] == sizes
-            assert [each.get_label() for each in axis.containers] == list(BUILDERS)
+            assert [container.get_label() for container in axis.containers] == list(BUILDERS)
     assert ablations_picture(findings) is not None
 
 
@@ -104,7 +106,9 @@ def test_the_scatter_shows_every_test_strategy_once_a_simulator(findings: Evalua
     figure = scatter_picture(findings)
     assert figure is not None
     for axis in figure.axes[: len(BUILDERS)]:
-        assert sum(len(each.get_offsets()) for each in axis.collections) == sum(len(c.part("test")) for c in CELLS)
+        assert sum(len(collection.get_offsets()) for collection in axis.collections) == sum(
+            len(c.part("test")) for c in CELLS
+        )
         assert (axis.get_xscale(), axis.get_xlim()) == ("log", axis.get_ylim())
         assert axis.xaxis.get_major_formatter()(200.0, 0) == "200"
 

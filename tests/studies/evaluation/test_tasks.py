@@ -1,4 +1,4 @@
-"""What is fitted never tells of what is tested, and what is drawn is drawn fairly."""
+"""Fitted records never include tested strategies, and records are drawn fairly."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from autosync.studies.evaluation import EXPERIMENTS, EvaluationSettings, passed_over
-from autosync.studies.evaluation.tasks import Task, targets_of, tasks_of
+from studies.evaluation import EXPERIMENTS, EvaluationSettings, missing_data
+from studies.evaluation.tasks import Task, targets_of, tasks_of
 from tests.studies.evaluation.made_up import cells
 
 CELLS = cells()
@@ -27,16 +27,16 @@ def cells_fitted(task: Task) -> set[tuple[str, str]]:
 @pytest.mark.parametrize("experiment", EXPERIMENTS)
 def test_no_tested_strategy_is_fitted_or_validated_on(experiment: str) -> None:
     for task in tasks(experiment):
-        tested = {each.digest for cell in task.test for each in cell.tested}
+        tested = {measurement.digest for cell in task.test for measurement in cell.test_measurements}
         assert len(tested) >= 5
-        assert not tested & {record.strategy.digest for record in (*task.fit, *task.own, *task.validation)}
+        assert not tested & {record.strategy.digest for record in (*task.fit, *task.shots, *task.validation)}
 
 
 def test_known_cells_are_fitted_and_tested_all_at_once() -> None:
     (task,) = tasks("accuracy")
     assert task.test == CELLS
     assert cells_fitted(task) == {(cell.model, cell.cluster) for cell in CELLS}
-    assert not {each.strategy.digest for each in task.fit} & {each.strategy.digest for each in task.validation}
+    assert not {record.strategy.digest for record in task.fit} & {record.strategy.digest for record in task.validation}
 
 
 def test_of_an_unseen_cluster_nothing_is_fitted() -> None:
@@ -67,8 +67,8 @@ def test_shots_are_records_of_the_target_cell_for_what_was_fitted_without_any() 
         for task in [task for task in tasks(experiment) if task.size == 10]:
             (target,) = task.test
             nodes = {"three": 3, "four": 4}[target.cluster]
-            own = {(each.model.name, len(each.cluster.nodes)) for each in task.own}
-            assert (len(task.own), own) == (10, {(target.model, nodes)})
+            shots = {(record.model.name, len(record.cluster.nodes)) for record in task.shots}
+            assert (len(task.shots), shots) == (10, {(target.model, nodes)})
             assert task.fit_digest in zero_shot
 
 
@@ -89,9 +89,9 @@ def test_a_learning_curve_is_of_one_cell_alone_and_grows_by_adding() -> None:
 
 
 def test_another_seed_draws_other_records_and_the_same_seed_the_same() -> None:
-    first, again, other = (tasks("learning-curve", seed=seed)[0] for seed in (0, 0, 1))
+    first, again, reseeded = (tasks("learning-curve", seed=seed)[0] for seed in (0, 0, 1))
     assert first.data_digest == again.data_digest
-    assert first.data_digest != other.data_digest
+    assert first.data_digest != reseeded.data_digest
 
 
 def test_where_fewer_records_are_fitted_all_cells_have_their_share() -> None:
@@ -103,8 +103,8 @@ def test_where_fewer_records_are_fitted_all_cells_have_their_share() -> None:
 
 def test_what_there_is_not_enough_for_is_said() -> None:
     too_many = replace(SETTINGS, curve=(10, 1000))
-    assert any("so 1000 cannot be drawn" in sentence for sentence in passed_over(CELLS, too_many))
-    alone = list(passed_over(CELLS[:1], SETTINGS))
+    assert any("so 1000 cannot be drawn" in sentence for sentence in missing_data(CELLS, too_many))
+    alone = list(missing_data(CELLS[:1], SETTINGS))
     assert alone == [
         "Unseen clusters need records of two clusters or more, but all are of four.",
         "Unseen models need records of two models or more, but all are of mlp.",

@@ -1,4 +1,4 @@
-"""Training in virtual time: the same numbers as in time that passes, and seconds that are worked out."""
+"""Training in virtual time: the same numbers as in real time, and computed seconds."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import tensorflow as tf
 
 from autosync.baselines import BASELINES
 from autosync.spec import CutOff, Discipline, Fidelity, Loads, Pace, Rhythm, Spread, Target
-from autosync.studies.literature.trained import NODES, Arm, World, captured, trained
-from trials.fleet.here import LocalBackend
+from studies.literature.trained import NODES, Arm, World, capture_task, train
+from trials.fleet.local_backend import LocalBackend
 from trials.to_target import TargetRequest
 
 assert tf, "devices are made before anything else uses TensorFlow"
@@ -39,7 +39,7 @@ def steps(count: int) -> Target:
 def test_a_step_takes_its_passes_and_then_what_its_exchange_is_said_to(
     discipline: Discipline, keeps: float | None, seconds: list[float]
 ) -> None:
-    record = trained(STEADY, Arm(discipline, keeps), 0, steps(4))
+    record = train(STEADY, Arm(discipline, keeps), 0, steps(4))
     assert record.step_seconds == pytest.approx(seconds)
     assert record.pace is not None
     assert record.pace.time == "virtual"
@@ -50,24 +50,24 @@ def test_a_step_takes_its_passes_and_then_what_its_exchange_is_said_to(
 def test_a_cut_off_waits_for_the_passes_that_a_paced_run_would(late: str) -> None:
     world, target = JITTER, steps(12)
     first, all_of_them = (
-        trained(world, Arm(Discipline(waits=waits)), 3, target) for waits in (CutOff(2, late=late), CutOff(NODES))
+        train(world, Arm(Discipline(waits=waits)), 3, target) for waits in (CutOff(2, late=late), CutOff(NODES))
     )
     pace, devices = world.paces[0], [f"node{node}/cpu:0" for node in range(NODES)]
-    drawn = np.array([[pace.spread.at(3, step, each) for each in devices] for step in range(12)])
+    drawn = np.array([[pace.spread.at(3, step, device) for device in devices] for step in range(12)])
     assert all_of_them.step_seconds == pytest.approx(drawn.max(1) + 0.5)
     assert sum(first.counted) == 24
     if late == "stop":
         assert first.step_seconds == pytest.approx(np.sort(drawn)[:, 1] + 0.5)
     else:
-        assert sum(first.step_seconds) > sum(np.sort(drawn)[:, 1] + 0.5), "the late begin later"
+        assert sum(first.step_seconds) > sum(np.sort(drawn)[:, 1] + 0.5), "late replicas start their next pass later"
 
 
 def test_the_numbers_are_those_of_time_that_passes() -> None:
     quick = replace(STEADY, paces=(Pace(0.0, 0.01, "held"),) * NODES)
-    real = LocalBackend(captured("digits", 16, 0.0), quick.cluster)
+    real = LocalBackend(capture_task("digits", 16, 0.0), quick.cluster)
     strategy = BASELINES["all_reduce_25mb"](real.model, real.cluster)
     passing = real.train(TargetRequest(strategy, steps(20), 1))
-    virtual = trained(STEADY, Arm(Discipline()), 1, steps(20))
+    virtual = train(STEADY, Arm(Discipline()), 1, steps(20))
     assert virtual.losses == pytest.approx(passing.losses, rel=1e-6)
     assert virtual.seconds == pytest.approx(30.0)
     assert passing.pace is None or passing.pace.time == "paced"

@@ -1,4 +1,4 @@
-"""Predictions at scale: every cell is searched once, said to be predicted, and beside the original's figures."""
+"""Predictions at scale: every cell is searched once; the page marks them as predicted, with the original's figures."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import pytest
 from click.testing import CliRunner
 
 from autosync.baselines import BASELINES
-from autosync.commands.bench import command
 from autosync.spec import DeviceProfile, ModelSpec, canonical_json
-from autosync.studies.scale.cells import results
-from autosync.studies.scale.clusters import CLUSTERS, SCALES
-from autosync.studies.scale.searching import decides
+from studies.commands.bench import command
+from studies.scale.cells import results
+from studies.scale.clusters import CLUSTERS, SCALES
+from studies.scale.searching import decides
 from tests import cases
 
 MODEL = cases.ncf_like_model()
@@ -22,7 +22,7 @@ MODEL = cases.ncf_like_model()
 
 @pytest.fixture(name="out")
 def _out(tmp_path: Path) -> Path:
-    """A folder in which a small model stands for the captured one."""
+    """A folder where a small model replaces the captured one."""
     return with_model(tmp_path / "scale", MODEL)
 
 
@@ -61,7 +61,9 @@ def test_a_cell_is_searched_once_and_what_is_found_is_no_slower_than_any_baselin
 def test_what_is_gathered_is_told_from_what_an_algorithm_adds_up() -> None:
     model, cluster = cases.mlp_model((64, 2048, 2048, 10)), cases.star_cluster()
     wide = replace(model.by_name["dense_1/kernel"], factor_rows=32)
-    model = replace(model, variables=tuple(wide if each.name == wide.name else each for each in model.variables))
+    model = replace(
+        model, variables=tuple(wide if variable.name == wide.name else variable for variable in model.variables)
+    )
     shares = decides(BASELINES["poseidon"](model, cluster), model)["shares"]
     assert set(shares) == {"gathered", "servers"}
     assert sum(shares.values()) == pytest.approx(1.0)
@@ -90,20 +92,20 @@ def test_passes_follow_a_gpu_s_profile_where_one_is_given(out: Path, tmp_path: P
     assert row["passes"] == "a GPU, float32"
     assert "measured on a GPU, float32" in (out / "scale.md").read_text()
     scale(out, "--clusters", "A")
-    assert len(results(out)) == 2  # without a profile it is another cell
+    assert len(results(out)) == 2  # a cell without a profile is another cell
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("names", "message"),
     [
-        (("--models", "bert"), "Models at scale are bert-large, .*; 'bert' is none of them"),
-        (("--clusters", "A,C"), "Clusters at scale are A, B, .*; 'C' is none of them"),
-        (("--profiles", "nowhere"), "Profiles are a folder with a file MODEL.json or MODEL_tf32.json each"),
+        (("--models", "bert"), "--models needs names among bert-large, .*, but has 'bert'"),
+        (("--clusters", "A,C"), "--clusters needs names among A, B, .*, but has 'C'"),
+        (("--profiles", "nowhere"), "--profiles needs a folder with a file MODEL.json or MODEL_tf32.json per model"),
     ],
 )
-def test_what_there_is_not_is_refused_in_a_sentence(out: Path, given: tuple[str, ...], message: str) -> None:
+def test_what_there_is_not_is_refused_in_a_sentence(out: Path, names: tuple[str, ...], message: str) -> None:
     with pytest.raises(Exception, match=message):
-        scale(out, *given)
+        scale(out, *names)
 
 
 def test_the_scales_are_of_so_many_workers() -> None:

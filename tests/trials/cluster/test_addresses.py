@@ -1,4 +1,4 @@
-"""IPv6 addresses are refused wherever they enter, in a sentence."""
+"""IPv6 addresses are refused on every input, in a sentence."""
 
 from __future__ import annotations
 
@@ -38,7 +38,9 @@ def test_a_resource_file_with_an_ipv6_address_is_refused(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("address", TO_JOIN)
 def test_an_ipv6_address_to_join_is_refused_before_ray_is_asked(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    remedy = "is an IPv6 address; start Ray with an IPv4 address as --node-ip-address, and give that one with its port."
+    remedy = (
+        "is an IPv6 address; start Ray with an IPv4 address as --node-ip-address, and give that address with its port."
+    )
     for attempt in (lambda: check_workers(None, address), lambda: start_ray(RayStart(address))):
         with pytest.raises(ClusterError) as refusal:
             attempt()

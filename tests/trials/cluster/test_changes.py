@@ -1,4 +1,4 @@
-"""Links that change: in a cluster file, in a cluster's identity and words, and told to Ray and by it."""
+"""Links that change: in a cluster file, in a cluster's identity and words, and in Ray's labels."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from autosync.spec import (
 from autosync.words.cluster import cluster_lines
 from tests.cases import star_cluster
 from tests.trials.cluster.test_cluster_file import rates, read
-from trials.cluster.discovery import cluster_from_ray_nodes, matched
+from trials.cluster.discovery import cluster_from_ray_nodes, match_cluster
+from trials.cluster.node_matching import alike, part_of
 from trials.cluster.ray_labels import Later, start_options
-from trials.cluster.seats import alike, part_of
 from trials.emulate.wiring import Wiring
 
 STAYS = """
@@ -42,9 +42,9 @@ changes:
 
 
 def later(cluster: ClusterSpec) -> dict[str, list[tuple[float, float]]]:
-    """By link, the times at which it changes with the rates from then on."""
+    """Return, by link, the times of its changes and the rates from then on."""
     return {
-        f"{link.source}>{link.target}": [(each.after_seconds, each.gbit_per_s.value) for each in link.later]
+        f"{link.source}>{link.target}": [(rate.after_seconds, rate.gbit_per_s.value) for rate in link.later]
         for link in cluster.links
         if link.later
     }
@@ -96,7 +96,7 @@ def test_nodes_whose_links_change_otherwise_are_not_exchanged() -> None:
     )
     assert canonical_strategy(served, cluster) != served
     slower = LaterRate(5.0, Figure(1e-3, "stated"))
-    links = tuple(replace(each, later=(slower,)) if each.source == "node1" else each for each in cluster.links)
+    links = tuple(replace(link, later=(slower,)) if link.source == "node1" else link for link in cluster.links)
     assert canonical_strategy(served, replace(cluster, links=links)) == served
 
 
@@ -114,13 +114,13 @@ REFUSED = {
     "[{after: 0s, link: 1gbit}]": r"changes\[0\]\.after: must be greater than 0, not 0\.",
     f"[{{after: {'9' * 60}s, link: 1gbit}}]": r"changes\[0\]\.after: must be less than or equal to 1000000000, not 1e",
     "[{link: 1gbit}]": r"changes\[0\]\.after: this key is needed; add it\.",
-    "[{after: 1s}]": r"changes\[0\]: a change gives rates, by `link`, `nodes` or `racks`; add one of them\.",
+    "[{after: 1s}]": r"changes\[0\]: a change needs rates, by `link`, `nodes` or `racks`; add one of them\.",
     "[{after: 2s, link: 1gbit}, {after: 2s, link: 2gbit}]": r"changes\[1\]\.after: changes come in order of time, each "
     r"after the one before, but 2 s is not after 2 s\.",
     "[{after: 1s, nodes: {c: {up: 1gbit}}}]": r"changes\[0\]\.nodes: a node whose link changes is one with a link "
     r"\(there are node0, node1, b\), not 'c'\.",
     "[{after: 1s, racks: {core: {up: 1gbit}}}]": r"changes\[0\]\.racks: .* \(there are left, right\), not 'core'\.",
-    "[{after: 1s, nodes: {b: {}}}]": r"changes\[0\]\.nodes\.b: a link that changes has a new rate `up`, `down` or both",
+    "[{after: 1s, nodes: {b: {}}}]": r"changes\[0\]\.nodes\.b: a link that changes needs a new rate `up`, `down`",
     "[{after: 1s, nodes: {b: {up: 0mbit}}}]": r"changes\[0\]\.nodes\.b\.up: A rate is written .* zero, not '0mbit'\.",
     "[{after: 1s, nodes: {b: {rate: 1gbit}}}]": r"changes\[0\]\.nodes\.b\.rate: there is no such key in .*; known are ",
     f"[{', '.join(f'{{after: {time}s, link: 1gbit}}' for time in range(1, 102))}]": "changes: there are at most 100",
@@ -128,14 +128,14 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("changes", REFUSED, ids=lambda text: text[:40])
-def test_what_is_wrong_is_one_sentence(changes: str, tmp_path: Path) -> None:
+def test_a_fault_is_one_sentence(changes: str, tmp_path: Path) -> None:
     with pytest.raises(ClusterError, match=REFUSED[changes]) as caught:
         read(tmp_path, f"{STAYS}\nchanges: {changes}\n")
     assert "\n" not in str(caught.value)
 
 
-def test_what_has_no_link_cannot_change(tmp_path: Path) -> None:
-    with pytest.raises(ClusterError, match="changes: a node that is alone has no link to change; add nodes, or leave"):
+def test_a_node_without_a_link_cannot_change(tmp_path: Path) -> None:
+    with pytest.raises(ClusterError, match="changes: a single node has no link to change; add nodes, or omit"):
         read(tmp_path, "nodes: [{}]\nchanges: [{after: 1s, link: 1gbit}]")
     one_rack = "racks: {a: {}}\nnodes: [{rack: a, count: 2}]\nchanges: [{after: 1s, racks: {a: {up: 1gbit}}}]"
     with pytest.raises(ClusterError, match=r"a rack whose link changes is one with a link \(there are none\), not 'a'"):
@@ -157,8 +157,8 @@ def with_addresses(cluster: ClusterSpec) -> ClusterSpec:
 
 
 def ray_nodes(cluster: ClusterSpec) -> list[dict[str, Any]]:
-    """What `ray.nodes()` says where `cluster` is emulated."""
-    wiring, found = Wiring("test", cluster), []
+    """Return the answer of `ray.nodes()` on the emulated `cluster`."""
+    wiring, seen = Wiring("test", cluster), []
     for node in wiring.with_addresses.nodes:
         rack = wiring.switch_of(node.name)
         assert rack is not None
@@ -166,19 +166,21 @@ def ray_nodes(cluster: ClusterSpec) -> list[dict[str, Any]]:
         options = dict(option.removeprefix("--").split("=", 1) for option in start_options(node, rack, later))
         labels = dict(label.split("=") for label in options["labels"].split(","))
         assert all(len(value) < 64 for value in labels.values())
-        found.append({"Alive": True, "NodeManagerAddress": node.address, "Resources": {"CPU": 4.0}, "Labels": labels})
-    return found
+        seen.append({"Alive": True, "NodeManagerAddress": node.address, "Resources": {"CPU": 4.0}, "Labels": labels})
+    return seen
 
 
 def test_ray_is_told_of_changes_and_tells_of_them_again(tmp_path: Path) -> None:
     changes = read(tmp_path, CHANGES)
-    found = cluster_from_ray_nodes(ray_nodes(changes))
-    assert later(found) == {ends.replace("b", "node2"): rates for ends, rates in later(changes).items()}
+    discovered = cluster_from_ray_nodes(ray_nodes(changes))
+    assert later(discovered) == {ends.replace("b", "node2"): rates for ends, rates in later(changes).items()}
     assert not cluster_from_ray_nodes(ray_nodes(read(tmp_path, STAYS))).changes
 
 
 def test_a_cluster_file_with_changes_is_for_emulated_clusters(tmp_path: Path) -> None:
     stays, changes = (with_addresses(read(tmp_path, text)) for text in (STAYS, CHANGES))
-    assert matched(changes, ray_nodes(changes)).phase_starts == (0.0, 60.0, 90.5)
-    with pytest.raises(ClusterError, match="links change, which only those of an emulated cluster do; give it to"):
-        matched(changes, ray_nodes(stays))
+    assert match_cluster(changes, ray_nodes(changes)).phase_starts == (0.0, 60.0, 90.5)
+    with pytest.raises(
+        ClusterError, match="states `changes`, which only an emulated cluster carries out; give the file to"
+    ):
+        match_cluster(changes, ray_nodes(stays))

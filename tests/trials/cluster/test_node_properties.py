@@ -1,6 +1,6 @@
-"""A property of a node goes everywhere: to JSON and back, from a cluster file, through Ray, into words.
+"""A property of a node reaches JSON, the cluster file, Ray's labels and the words.
 
-Whoever gives `Node` a new field finds here what it has not reached yet.
+If you add a field to `Node`, this test lists the places that still ignore it.
 """
 
 from __future__ import annotations
@@ -31,20 +31,22 @@ from autosync.spec.pace import MOST_TRACED
 from autosync.words.cluster import cluster_lines, pace_in_words, unlike_nodes
 from tests import cases
 from trials.cluster.file import read_cluster_file
+from trials.cluster.node_matching import unlike_machines
 from trials.cluster.ray_labels import machines_of, start_options
-from trials.cluster.seats import unlike_machines
 
 PLAIN = Node("a", "10.0.0.1", cores=2.0)
 
 PACE = Pace(5.0, 0.02, "held", Spread(0.1, Slow(0.25, 50, 3.0), (1.0, 1.5)), batch_seconds=0.03)
 STATED: dict[str, Any] = {"cores": 0.5, "gpus": 3, "pace": PACE}
-"""Properties of machines that a cluster file states, and nodes are alike by; of each, a value that `PLAIN` has not."""
+"""Properties of machines that a cluster file states, and that make nodes alike; for each, a value that `PLAIN`
+lacks.
+"""
 
 WRITTEN = {
     "pace": "{scale: 5, fixed: 20ms, batch: 30ms, numbers: held, spread: "
     "{lognormal: 0.1, slow: {probability: 0.25, dwell: 50, factor: 3}, trace: [1, 1.5]}}"
 }
-"""What a cluster file says of them, where that is not the value."""
+"""The text in a cluster file, if it differs from the value."""
 
 OTHERS: dict[str, Any] = {
     "name": "b",
@@ -54,7 +56,7 @@ OTHERS: dict[str, Any] = {
     "message_us": Figure(7.0, "measured"),
     "shared_cores": SharedCores("one", 2.0),
 }
-"""What is not of the machine, or is found there and never stated."""
+"""Fields that are no property of the machine, or are discovered and never stated."""
 
 OF_MACHINES = STATED | {"shared_cores": OTHERS["shared_cores"]}
 
@@ -64,7 +66,7 @@ def with_one(field: str) -> Node:
 
 
 def said_to_ray(node: Node) -> dict[str, Any]:
-    """What `ray.nodes()` says of a node that was started with the options for `node`."""
+    """Return the answer of `ray.nodes()` for a node started with the options for `node`."""
     options = dict(option.removeprefix("--").split("=", 1) for option in start_options(node, "left"))
     resources = {"CPU": float(options["num-cpus"]), "GPU": float(options["num-gpus"])}
     resources |= parse_json(options["resources"], "Resources")
@@ -73,7 +75,7 @@ def said_to_ray(node: Node) -> dict[str, Any]:
 
 
 def test_every_field_of_a_node_is_in_one_of_the_tables_here() -> None:
-    assert {each.name for each in fields(Node)} == STATED.keys() | OTHERS.keys()
+    assert {field.name for field in fields(Node)} == STATED.keys() | OTHERS.keys()
 
 
 @pytest.mark.parametrize("field", STATED | OTHERS)
@@ -94,12 +96,12 @@ def test_a_cluster_file_states_it(field: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("field", OF_MACHINES)
 def test_ray_is_told_of_it_and_tells_of_it_again(field: str) -> None:
     node = with_one(field)
-    (found,) = machines_of([said_to_ray(node)]).values()
-    assert found == replace(node, name=node.address)
+    (machine,) = machines_of([said_to_ray(node)]).values()
+    assert machine == replace(node, name=node.address)
 
 
 LONGEST_ARGUMENT = 32 * 4096 - 1
-"""The most bytes of an argument of a program on Linux."""
+"""The largest size in bytes of an argument of a program on Linux."""
 
 
 def test_a_pace_of_the_longest_trace_fits_into_an_argument() -> None:
@@ -112,7 +114,7 @@ def test_a_pace_of_the_longest_trace_fits_into_an_argument() -> None:
 
 @pytest.mark.parametrize(("number", "text"), [("x", "00"), ("0", "0g"), ("0", "ff"), ("0", "7b7d")])
 def test_labels_that_hold_no_pace_are_refused_with_the_nodes_address(number: str, text: str) -> None:
-    """A foreign name, no hexadecimal digits, no text, and no pace."""
+    """The labels hold a foreign name, no hexadecimal digits, no text, or no pace."""
     node = said_to_ray(PLAIN)
     told = r"The labels autosync-pace-... of the Ray node at 10.0.0.1 hold no pace \(.*\); start Ray there without them"
     with pytest.raises(ClusterError, match=told):
@@ -129,7 +131,7 @@ def test_nodes_that_differ_in_it_are_not_alike(field: str) -> None:
     assert with_one(field).machine != PLAIN.machine
     cluster = cases.star_cluster(2)
     first, second = cluster.nodes
-    if field == "pace":  # all nodes have one, or none has
+    if field == "pace":  # all nodes have one, or none
         first = replace(first, pace=Pace(1.0, numbers="held"))
         cluster = replace(cluster, nodes=(first, replace(second, pace=first.pace)))
     second = replace(second, **{field: STATED[field]})

@@ -1,4 +1,4 @@
-"""Clusters that the tests of emulation make, and a look at what is left of one."""
+"""Clusters for the tests of emulation, and the search for their remains."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ needs_quotas = pytest.mark.skipif(not _WRITES_QUOTAS, reason="This user may writ
 
 
 def fewer_cores(cores: float) -> float:
-    """So many `cores`, or all where there are no quotas."""
+    """Return `cores`, or all of the machine's cores if there are no quotas."""
     return cores if _WRITES_QUOTAS else 1000.0
 
 
@@ -47,7 +47,9 @@ def linked(source: str, target: str, mbit_per_s: float, source_of_rate: str = "s
 
 
 def two_racks(cores: float = 1000.0) -> ClusterSpec:
-    """Two nodes on two switches: uplinks 200 and 300 Mbit/s, downlinks 400 and free, the trunk 100 there, 50 back."""
+    """Two nodes on two switches: uplinks of 200 and 300 Mbit/s, downlinks of 400 Mbit/s and unlimited, a trunk of 100
+    and 50.
+    """
     links = (
         *LOOPBACKS,
         linked("a", "left", 200),
@@ -62,25 +64,25 @@ def two_racks(cores: float = 1000.0) -> ClusterSpec:
 
 
 def chain(*pairs: tuple[str, str], switches: tuple[str, ...]) -> ClusterSpec:
-    """Nodes a and b, and links both ways between `pairs`."""
+    """Nodes a and b, and links in both directions between `pairs`."""
     links = tuple(linked(*ends, 100) for pair in pairs for ends in (pair, pair[::-1]))
     links = (*LOOPBACKS, *links)
     return ClusterSpec((Node("a", "", 1.0), Node("b", "", 1.0)), links, switches)
 
 
 def remains(name: str) -> list[str]:
-    """Names of what an emulated cluster has left on this machine."""
+    """Return the names of everything that an emulated cluster has left on this machine."""
     groups = [path for root in (Path("/sys/fs/cgroup"), Path("/sys/fs/cgroup/cpu")) for path in root.glob("autosync-*")]
-    found = [str(path) for path in groups if path.name.startswith(f"autosync-{name}-")]
-    found += [str(path) for path in NETNS.glob(f"as-{name}-*")]
-    found += [str(folder_of(name))] if folder_of(name).exists() else []
+    names = [str(path) for path in groups if path.name.startswith(f"autosync-{name}-")]
+    names += [str(path) for path in NETNS.glob(f"as-{name}-*")]
+    names += [str(folder_of(name))] if folder_of(name).exists() else []
     mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()
-    found += [line for line in mounts if f"autosync-{name}" in line or f"as-{name}-" in line]
-    return found + [line for line in _commands() if f"autosync-{name}" in line or f"as-{name}-" in line]
+    names += [line for line in mounts if f"autosync-{name}" in line or f"as-{name}-" in line]
+    return names + [line for line in _commands() if f"autosync-{name}" in line or f"as-{name}-" in line]
 
 
 def _commands() -> list[str]:
-    """Command lines of all other processes."""
+    """Return the command lines of all other processes."""
     lines = []
     for folder in Path("/proc").iterdir():
         if folder.name.isdecimal() and int(folder.name) != os.getpid():

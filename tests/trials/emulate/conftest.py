@@ -1,4 +1,4 @@
-"""A name for an emulated cluster that no other run uses, and what is left of it removed."""
+"""Provides a unique name for an emulated cluster, and removes its remains."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Emulated clusters whose links change: what a link carries before and after, what is said of it, and what is left."""
+"""Emulated clusters whose links change: rates before and after, messages, and remains."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def changing(folder: Path, *changes: str, nodes: int = 2) -> ClusterSpec:
 
 
 def megabits_a_second(source: Host, target: Host, seconds: float) -> list[tuple[float, float, float]]:
-    """For each quarter of a second of a transfer: its begin and end, and the rate at which data came."""
+    """Return the begin, the end and the rate of each quarter of a second of a transfer."""
     sending = start_inside(source, [sys.executable, "-c", SOURCE, source.address], stdout=subprocess.PIPE, text=True)
     assert sending.stdout is not None
     assert sending.stdout.readline() == "ready\n"
@@ -69,7 +69,7 @@ def test_a_link_carries_its_rate_before_and_its_other_rate_after(name: str, tmp_
         begun = read_begun(state_of(name).phases_file)
         assert begun[1] - begun[0] >= 2.0
         before = [rate for begin, end, rate in measured if end < begun[1]][1:]
-        after = [rate for begin, end, rate in measured if begin > begun[1] + 0.75]  # what was under way has arrived
+        after = [rate for begin, end, rate in measured if begin > begun[1] + 0.75]  # data under way has arrived
         assert 120 < sorted(before)[len(before) // 2] < 210, measured
         assert 12 < sorted(after)[len(after) // 2] < 21, measured
     assert remains(name) == []
@@ -115,7 +115,7 @@ def test_status_says_the_phase_and_a_node_that_joins_has_its_rates(
     assert remains(name) == []
 
 
-def test_what_runs_on_a_node_finds_the_phase_that_a_time_was_in(
+def test_a_program_on_a_node_finds_the_phase_of_a_time(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with emulated(name, changing(tmp_path, "{after: 500ms, link: 20mbit}"), start_ray=False) as made:
@@ -135,7 +135,7 @@ def test_one_whose_changes_nobody_carries_out_any_more_is_not_up(name: str, tmp_
     assert find(name) is None
     told: list[str] = []
     up(name, cluster, start_ray=False, say=told.append)
-    assert told == [f"What a crash had left of {name!r} was removed first."]
+    assert told == [f"The remains of {name!r} after a crash were removed first."]
     changer = state_of(name).processes[CHANGER]
     assert changer.runs()
     assert down(name)

@@ -21,7 +21,7 @@ def test_up_status_exec_faults_and_down(name: str, capfd: pytest.CaptureFixture[
     assert lines[0].split() == ["node", "address", "up", "down", "cores", "processes", "memory", "Ray"]
     assert lines[1].startswith("node0  10.77.0.1  200 Mbit/s  200 Mbit/s  ")
     assert lines[3].startswith("TCP congestion control: ")
-    assert lines[4] == "Rates are shaped, delay is not: latency is what this machine has."
+    assert lines[4] == "Rates are shaped, delay is not: latency is that of this machine."
     assert main(["up", "--nodes", "2", "--link", "200mbit", "--no-ray", *chosen]) == 0
     assert capfd.readouterr().out.startswith(f"Emulated cluster {name!r} is up already; nothing was done.\n")
     assert main(["exec", *chosen, "--", "sh", "-c", "echo inside; exit 5"]) == 5
@@ -54,7 +54,7 @@ def test_up_status_exec_faults_and_down(name: str, capfd: pytest.CaptureFixture[
         (["up", "some.yaml", "--nodes", "2"], "A cluster is described by a file, or by --nodes and --link"),
     ],
 )
-def test_what_is_asked_wrongly_is_one_sentence_and_status_2(
+def test_a_wrong_argument_gives_one_sentence_and_status_2(
     arguments: list[str], sentence: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert main([*arguments, "--name", "none"]) == 2
@@ -74,13 +74,13 @@ def test_faults_and_commands_that_are_not_there_are_named(name: str, capfd: pyte
     said = capfd.readouterr()
     assert re.search(rf"No emulated cluster 'none' is up\. There are: .*\b{name}\b", said.out)
     complaints = said.err.splitlines()
-    assert complaints[0].startswith("emulate: There is no command 'no-such-command' to run")
+    assert complaints[0].startswith("emulate: The command 'no-such-command' does not exist")
     assert complaints[1].startswith("emulate: The cluster has no node 'node7'. Nodes: node0.")
     assert re.search(rf"No emulated cluster 'none' is up; make it with .* There are: .*\b{name}\b", complaints[2])
 
 
 def test_a_machine_without_the_tools_is_one_sentence_and_status_2() -> None:
-    command = [sys.executable, "-m", "trials.emulate", "up"]
+    command = [sys.executable, "-m", "autosync", "emulate", "up"]
     done = subprocess.run(command, env={**os.environ, "PATH": ""}, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert done.stderr == (

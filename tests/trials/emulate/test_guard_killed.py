@@ -1,4 +1,4 @@
-"""Nothing is left after a command and its guard have both been killed."""
+"""Nothing remains after a command and its guard have both been killed."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ def started(*words: str) -> subprocess.Popen[str]:
 
 
 def children(pid: int, part: str) -> list[int]:
-    """The children of the process whose command line contains `part`."""
-    found = []
+    """Return the children of the process whose command line contains `part`."""
+    pids = []
     for folder in Path("/proc").iterdir():
         try:
             if folder.name.isdecimal() and part in (folder / "cmdline").read_bytes().decode(errors="replace"):
                 parent = int((folder / "stat").read_text().rpartition(") ")[2].split()[1])
-                found += [int(folder.name)] if parent == pid else []
+                pids += [int(folder.name)] if parent == pid else []
         except OSError:
             continue  # it has ended
-    return found
+    return pids
 
 
 def in_time(holds: Callable[[], bool]) -> bool:
@@ -82,9 +82,9 @@ def test_its_processes_go_although_both_guards_were_killed(name: str) -> None:
 
 
 def test_a_command_on_a_node_goes_and_the_cluster_stays(name: str) -> None:
-    made = started("-m", "trials.emulate", "up", "--nodes", "2", "--no-ray", "--name", name)
+    made = started("-m", "autosync", "emulate", "up", "--nodes", "2", "--no-ray", "--name", name)
     made.communicate(timeout=60)
-    words = ["-m", "trials.emulate", "exec", "--name", name, "--", "sh", "-c", "echo $$; exec sleep 600"]
+    words = ["-m", "autosync", "emulate", "exec", "--name", name, "--", "sh", "-c", "echo $$; exec sleep 600"]
     command = started(*words)
     assert command.stdout is not None
     assert command.stdout.readline().strip().isdecimal()

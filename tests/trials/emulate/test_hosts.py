@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from autosync.engine.servers import OWN_THREADS
+from autosync.engine.tensorflow.servers import OWN_THREADS
 from trials.emulate.hosts import Host, environment
 
 

@@ -1,4 +1,4 @@
-"""A state file that lies, or that somebody else could have written, makes `down` end and remove nothing."""
+"""A forged state file, or one that another user could have written, makes `down` end and remove nothing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from autosync.commands.emulate import main
 from autosync.errors import ClusterError
 from tests.trials.emulate.clusters import needs_root, two_racks
 from trials.emulate.isolation import start_in_pid_namespace
-from trials.emulate.listed import marked
+from trials.emulate.listed import cluster_mark
 from trials.emulate.processes import Process
 from trials.emulate.state import State, folder_of, read_state, remove_folder, write_state
 
@@ -32,7 +32,7 @@ def folder(name: str) -> Path:
 
 @pytest.fixture
 def stranger() -> Iterator[subprocess.Popen[bytes]]:
-    """A process of this user's that no cluster has started."""
+    """A process of this user that no cluster has started."""
     process = subprocess.Popen(["sleep", "600"])
     yield process
     process.kill()
@@ -44,7 +44,7 @@ def state_of(name: str, **changes: object) -> State:
 
 
 def refused_by_down(name: str, capfd: pytest.CaptureFixture[str]) -> str:
-    """The sentence with which `down` refuses to touch anything."""
+    """Return the sentence with which `down` refuses."""
     assert main(["down", "--yes", "--name", name]) == 2
     said = capfd.readouterr()
     assert said.out == ""
@@ -56,10 +56,10 @@ def refused_by_down(name: str, capfd: pytest.CaptureFixture[str]) -> str:
 def test_a_process_that_was_not_started_for_the_cluster_lives_on(
     name: str, folder: Path, stranger: subprocess.Popen[bytes], capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Its number, start and boot are right, as any user can read them; another cluster's mark is no better."""
-    other = subprocess.Popen(["sleep", "600"], env=os.environ | marked(folder_of("other")))
+    """Its number, start and boot are right, as any user can read them; another cluster's mark does not help."""
+    foreign = subprocess.Popen(["sleep", "600"], env=os.environ | cluster_mark(folder_of("other")))
     try:
-        for process in (stranger, other):
+        for process in (stranger, foreign):
             write_state(state_of(name, processes={"host0": Process.of(process.pid)}))
             assert f"lists process {process.pid}, which `up` of this version did not make" in refused_by_down(
                 name, capfd
@@ -67,17 +67,17 @@ def test_a_process_that_was_not_started_for_the_cluster_lives_on(
             assert process.poll() is None
             assert (folder / "state.json").exists()
     finally:
-        other.kill()
-        other.wait()
+        foreign.kill()
+        foreign.wait()
     (folder / "state.json").unlink()
 
 
 @needs_root
 def test_a_process_of_the_cluster_is_ended(name: str, folder: Path) -> None:
-    process = subprocess.Popen(["sleep", "600"], env=os.environ | marked(folder))
+    process = subprocess.Popen(["sleep", "600"], env=os.environ | cluster_mark(folder))
     write_state(state_of(name, processes={"host0": Process.of(process.pid)}))
     assert main(["down", "--name", name]) == 0
-    process.returncode = -9  # `down` took it
+    process.returncode = -9  # `down` has ended it
     assert not Path(f"/proc/{process.pid}").exists()
     assert not folder.exists()
 
@@ -85,7 +85,9 @@ def test_a_process_of_the_cluster_is_ended(name: str, folder: Path) -> None:
 @needs_root
 def test_a_process_that_is_ending_and_has_no_environment_left_is_no_strangers(name: str, folder: Path) -> None:
     """The first process of a host ends only when all others have been reaped; until then it has no memory."""
-    init = start_in_pid_namespace(None, ["sleep", "600"], preexec_fn=lambda: None, env=os.environ | marked(folder))
+    init = start_in_pid_namespace(
+        None, ["sleep", "600"], preexec_fn=lambda: None, env=os.environ | cluster_mark(folder)
+    )
     space = Path(f"/proc/{init.pid}/ns/pid")
     inside = start_in_pid_namespace(space, ["sleep", "600"], preexec_fn=lambda: None)
     process = Process.of(init.pid)
@@ -102,6 +104,27 @@ def test_a_process_that_is_ending_and_has_no_environment_left_is_no_strangers(na
 
 
 @needs_root
+def test_a_process_in_the_middle_of_exec_is_no_stranger(name: str, folder: Path, tmp_path: Path) -> None:
+    """The kernel gives the new program memory before it copies the environment there.
+
+    A script that only executes itself has an empty environment in about 1 % of all readings.
+    """
+    script = tmp_path / "again.sh"
+    script.write_text(f"#!/bin/sh\nexec {script}\n")
+    script.chmod(0o700)
+    process = subprocess.Popen([str(script)], env=os.environ | cluster_mark(folder))
+    try:
+        write_state(state_of(name, processes={"host0": Process.of(process.pid)}))
+        deadline = time.monotonic() + 3
+        while time.monotonic() < deadline:
+            assert read_state(name) is not None
+    finally:
+        process.kill()
+        process.wait()
+    remove_folder(folder)
+
+
+@needs_root
 @pytest.mark.parametrize(
     "listed",
     [
@@ -115,7 +138,7 @@ def test_a_process_that_is_ending_and_has_no_environment_left_is_no_strangers(na
     ],
     ids=str,
 )
-def test_what_up_does_not_make_is_not_removed(
+def test_parts_that_up_does_not_make_are_not_removed(
     name: str, folder: Path, listed: dict[str, object], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / f"autosync-{name}-0").mkdir()
@@ -130,14 +153,14 @@ def test_what_up_does_not_make_is_not_removed(
 def test_a_link_for_a_folder_is_not_followed(
     name: str, tmp_path: Path, stranger: subprocess.Popen[bytes], capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Any user can make one in /tmp, to a folder of root's in which everyone may write, such as /tmp itself."""
+    """Any user can make a link in /tmp to a folder of root in which everyone may write, such as /tmp itself."""
     lying = state_of(name, processes={"host0": Process.of(stranger.pid)})
     (tmp_path / "state.json").write_text(json.dumps(lying.to_json()))
     (tmp_path / "thesis.tex").touch()
     link = folder_of(name)
     link.symlink_to(tmp_path)
     try:
-        assert "but it is a link, which is not followed" in refused_by_down(name, capfd)
+        assert "but is a link, which is not followed" in refused_by_down(name, capfd)
         assert main(["up", "--nodes", "1", "--no-ray", "--name", name]) == 2
         assert stranger.poll() is None
         assert sorted(path.name for path in tmp_path.iterdir()) == ["state.json", "thesis.tex"]
@@ -193,8 +216,8 @@ def test_a_state_that_is_no_regular_file_is_refused_at_once(name: str, folder: P
         assert done.returncode == 2, done
         sentence = " ".join(done.stderr.split())
         assert sentence.startswith("emulate: File ")
-        assert "is not one that `up` wrote" in sentence
-        assert sentence.endswith("look at it, and remove it by hand.")
+        assert "was not written by `up`" in sentence
+        assert sentence.endswith("check it, and remove it by hand.")
     file.rmdir() if kind == "folder" else file.unlink()
 
 

@@ -1,4 +1,4 @@
-"""Real networks and hosts without Ray: rates, addresses, privacy, signals, and nothing left behind."""
+"""Real networks and hosts without Ray: rates, addresses, isolation, signals, and clean removal."""
 
 from __future__ import annotations
 
@@ -33,6 +33,8 @@ from trials.emulate.lifecycle import agree_on_congestion_control
 from trials.emulate.network import run_all
 from trials.emulate.status import usage_of
 
+EXEC = (sys.executable, "-m", "autosync", "emulate", "exec")
+
 pytestmark = needs_root
 
 ECHO = """
@@ -53,7 +55,7 @@ socket.create_connection((sys.argv[1], 5000), timeout=float(sys.argv[2])).sendal
 
 
 def said(host: Host, *argv: str) -> str:
-    """What `argv` prints in the host."""
+    """Return the output of `argv` in the host."""
     running = start_inside(host, argv, stdout=subprocess.PIPE, text=True)
     printed, _ = running.communicate(timeout=60)
     assert running.returncode == 0
@@ -61,7 +63,7 @@ def said(host: Host, *argv: str) -> str:
 
 
 def reaches(source: Host, target: Host, seconds: float = 20.0) -> bool:
-    """Whether 200 kB come through, from the address that the source should have."""
+    """True if 200 kB arrive, from the address that the source should have."""
     listening = start_inside(target, [sys.executable, "-c", ECHO, target.address], stdout=subprocess.PIPE, text=True)
     assert listening.stdout is not None
     assert listening.stdout.readline() == "ready\n"
@@ -91,11 +93,11 @@ def test_traffic_flows_at_rates_set_each_way_and_nothing_stays(name: str) -> Non
 
 
 def _queues(namespace: str) -> dict[str, str]:
-    """The queueing discipline of each interface, shortened, as the kernel tells it."""
+    """Return the queueing discipline of each interface, shortened, as the kernel reports it."""
     command = ["tc", "-s", "-n", namespace, "qdisc", "show"]
     lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
     words = [line.split() for line in lines if line.startswith("qdisc")]
-    return {each[each.index("dev") + 1]: " ".join([each[1], *each[each.index("root") + 3 :]]) for each in words}
+    return {word[word.index("dev") + 1]: " ".join([word[1], *word[word.index("root") + 3 :]]) for word in words}
 
 
 def test_hosts_have_their_own_processes_home_and_ray_folder_and_share_the_rest(name: str, tmp_path: Path) -> None:
@@ -105,7 +107,7 @@ def test_hosts_have_their_own_processes_home_and_ray_folder_and_share_the_rest(n
             said(first, "touch", str(first.folder / folder / "mine"))
             assert said(second, "ls", str(first.folder / folder)) == ""
             assert said(first, "ls", str(first.folder / folder)) == "mine\n"
-        assert said(first, "cat", "/proc/1/cmdline").endswith("/cat\0")  # it reads the lifeline of the owner
+        assert said(first, "cat", "/proc/1/cmdline").endswith("/cat\0")  # the process reads the lifeline of the owner
         numbers = said(first, sys.executable, "-c", "import os; print(sum(n.isdecimal() for n in os.listdir('/proc')))")
         assert int(numbers) == 2
         (tmp_path / "shared").write_text("seen", encoding="utf-8")
@@ -117,7 +119,7 @@ def test_hosts_have_their_own_processes_home_and_ray_folder_and_share_the_rest(n
 _CONGESTION = "/proc/sys/net/ipv4/tcp_congestion_control"
 
 
-def test_what_runs_inside_is_told_where_ray_and_its_token_are(name: str) -> None:
+def test_a_program_inside_knows_the_address_and_the_token_of_ray(name: str) -> None:
     with emulated(name, star_of(1, 1.0), start_ray=False) as made:
         (host,) = made.hosts
         lines = said(host, "env").splitlines()
@@ -181,9 +183,9 @@ def test_a_node_that_joins_is_like_the_first_and_reached(name: str) -> None:
 
 def test_a_node_cannot_join_one_that_is_alone(name: str) -> None:
     with emulated(name, star_of(1, 1.0), start_ray=False) as made:
-        with pytest.raises(ClusterError, match="A node that is alone hangs on no switch"):
+        with pytest.raises(ClusterError, match="A cluster of one node has no switch"):
             add_node(made)
-        with pytest.raises(ClusterError, match="A node that is alone has no link to plug or unplug"):
+        with pytest.raises(ClusterError, match="A cluster of one node has no link to plug or unplug"):
             set_link(made, "node0", up=False)
 
 
@@ -199,7 +201,7 @@ def test_signals_reach_the_program_inside_once_each_and_its_end_is_waited_for(na
     )
     with emulated(name, star_of(1, 1.0), start_ray=False):
         outer = subprocess.Popen(
-            [sys.executable, "-m", "trials.emulate", "exec", "--name", name, "--", sys.executable, "-c", inner],
+            [*EXEC, "--name", name, "--", sys.executable, "-c", inner],
             stdout=subprocess.PIPE,
             text=True,
             start_new_session=True,
@@ -207,7 +209,7 @@ def test_signals_reach_the_program_inside_once_each_and_its_end_is_waited_for(na
         assert outer.stdout is not None
         assert outer.stdout.readline() == "ready\n"
         os.killpg(outer.pid, signal.SIGINT)
-        time.sleep(0.1)  # so that the order is that in which they were sent
+        time.sleep(0.1)  # so that signals arrive in the order of sending
         os.killpg(outer.pid, signal.SIGTERM)
         printed, _ = outer.communicate(timeout=30)
         assert (outer.returncode, printed) == (7, "2 15\n")
@@ -230,11 +232,11 @@ def test_an_exit_status_comes_out_and_a_signal_shows_in_it_also_from_a_thread(na
 
 def test_a_cluster_cannot_be_removed_from_inside(name: str) -> None:
     with emulated(name, star_of(1, 1.0), start_ray=False) as made:
-        command = [sys.executable, "-m", "trials.emulate", "down", "--name", name]
+        command = [sys.executable, "-m", "autosync", "emulate", "down", "--name", name]
         inside = start_inside(made.hosts[0], command, stderr=subprocess.PIPE, text=True)
         _, complaint = inside.communicate(timeout=60)
         assert inside.returncode == 2
-        assert "is made, looked at and removed from outside; leave its host first." in complaint
+        assert "is made, shown and removed from outside; leave its host first." in complaint
         assert find(name) == made
 
 
@@ -244,9 +246,9 @@ def test_up_again_does_nothing_and_another_cluster_of_the_name_is_refused(name: 
     assert told == []
     assert up(name, star_of(2, 1.0), start_ray=False, say=told.append) == made == find(name)
     assert told == [f"Emulated cluster {name!r} is up already; nothing was done."]
-    for other, starts_ray in ((star_of(2, 0.5), False), (star_of(2, 1.0), True)):
-        with pytest.raises(ClusterError, match="is up and differs from what is asked for; take it down first"):
-            up(name, other, start_ray=starts_ray)
+    for different, starts_ray in ((star_of(2, 0.5), False), (star_of(2, 1.0), True)):
+        with pytest.raises(ClusterError, match="is up and differs from the requested one; take it down first"):
+            up(name, different, start_ray=starts_ray)
     with pytest.raises(ClusterError, match="is up already; take it down first"), emulated(name, star_of(2, 1.0)):
         pass
     assert reaches(*made.hosts)
@@ -262,7 +264,7 @@ def test_a_namespace_that_was_there_before_is_refused_and_kept(name: str) -> Non
         with pytest.raises(ClusterError, match=f"Network namespace '{theirs}' exists and was not made by this command"):
             up(name, star_of(2, 1.0), start_ray=False)
         assert not down(name)
-        assert remains(name) == [each for each in remains(name) if theirs in each] != []
+        assert remains(name) == [remain for remain in remains(name) if theirs in remain] != []
     finally:
         subprocess.run(["ip", "netns", "delete", theirs], check=True)
 
@@ -277,7 +279,7 @@ CRASHES = {
 
 
 @pytest.mark.parametrize("moment", CRASHES)
-def test_what_a_crash_leaves_is_removed_by_down_and_by_the_next_up(name: str, moment: str) -> None:
+def test_the_remains_of_a_crash_are_removed_by_down_and_by_the_next_up(name: str, moment: str) -> None:
     code = (
         "import os, sys\nfrom trials.cluster.racks import star_of\nfrom trials.emulate import lifecycle\n"
         "def die():\n    os.kill(os.getpid(), 9)\n"
@@ -294,7 +296,7 @@ def test_what_a_crash_leaves_is_removed_by_down_and_by_the_next_up(name: str, mo
             assert remains(name) == []
     told: list[str] = []
     made = up(name, star_of(2, 1.0), start_ray=False, say=told.append)
-    assert told == [f"What a crash had left of {name!r} was removed first."]
+    assert told == [f"The remains of {name!r} after a crash were removed first."]
     assert reaches(*made.hosts)
 
 
@@ -343,7 +345,7 @@ def test_one_goes_with_a_process_that_is_killed_before_its_state_is_in_a_file(na
 
 
 def check_gone(name: str) -> None:
-    """Nothing remains after the time within which nothing may outlive a command that was killed."""
+    """Check that nothing remains after the time limit for processes of a killed command."""
     deadline = time.monotonic() + 20
     while (left := remains(name)) and time.monotonic() < deadline:
         time.sleep(0.1)
@@ -361,14 +363,14 @@ def test_a_cluster_that_is_nobodys_or_a_living_process_s_is_no_orphan(name: str)
 def test_a_command_on_a_node_goes_with_the_one_that_runs_it_there(name: str) -> None:
     with emulated(name, star_of(1, 1.0), start_ray=False):
         outer = subprocess.Popen(
-            [sys.executable, "-m", "trials.emulate", "exec", "--name", name, "--", "sh", "-c", "echo $$; sleep 600"],
+            [*EXEC, "--name", name, "--", "sh", "-c", "echo $$; sleep 600"],
             stdout=subprocess.PIPE,
         )
         assert outer.stdout is not None
         outer.stdout.readline()
         outer.kill()
         outer.wait()
-        outer.stdout.read()  # ends once nobody is left who could write
+        outer.stdout.read()  # ends when no process is left that could write
 
 
 def test_ignored_signals_stay_ignored(name: str) -> None:
@@ -376,7 +378,7 @@ def test_ignored_signals_stay_ignored(name: str) -> None:
     with emulated(name, star_of(1, 1.0), start_ray=False):
         inner = ["sh", "-c", "echo ready; sleep 0.5; echo done"]
         outer = subprocess.Popen(
-            ["nohup", sys.executable, "-m", "trials.emulate", "exec", "--name", name, "--", *inner],
+            ["nohup", *EXEC, "--name", name, "--", *inner],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

@@ -1,4 +1,4 @@
-"""Emulated clusters of an ordinary user, who is root in a user namespace alone."""
+"""Emulated clusters of an ordinary user, who is root only in a user namespace."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from pathlib import Path
 import pytest
 
 from autosync.dataset import ResultStore
-from autosync.studies.bench.columns import LIVE
+from studies.bench.columns import LIVE
 from tests.commands.explained_runs import write_profile
 from tests.trials.emulate.clusters import remains
-from tests.trials.emulate.ordinary import ROOT, SECONDS, OrdinaryUser, ordinary_user
+from tests.trials.emulate.rootless import ROOT, SECONDS, OrdinaryUser, ordinary_user
 from trials.emulate.as_root import NEW
-from trials.emulate.ordinary import entering
 from trials.emulate.quotas import quota_group
+from trials.emulate.rootless import entering
 from trials.emulate.state import State, folder_of
 
 
@@ -35,7 +35,7 @@ def user() -> Iterator[OrdinaryUser]:
 
 @pytest.fixture
 def name(user: OrdinaryUser) -> Iterator[str]:
-    """A name for an emulated cluster of the user's; nothing of it may be left when the user's own `down` has run."""
+    """A name for an emulated cluster of the user; nothing of it may remain after the user's own `down`."""
     name = f"u{user.number}"
     yield name
     user.run(*COMMAND, "down", "--name", name)
@@ -69,7 +69,7 @@ def test_one_command_after_the_other_finds_the_cluster_and_files_are_the_users(u
 
 
 CRASHES = {
-    "before its holder is in the file": "    ordinary.Process.of = lambda pid: die()",
+    "before its holder is in the file": "    rootless.Process.of = lambda pid: die()",
     "before its network": "    lifecycle.make_network = lambda wiring: die()",
     "before its first host is in the file": "    start = lifecycle.start_host\n"
     "    lifecycle.start_host = lambda host: (start(host), die())",
@@ -77,11 +77,11 @@ CRASHES = {
 
 
 @pytest.mark.parametrize("moment", CRASHES)
-def test_what_a_crash_leaves_is_removed_by_a_command_of_later(user: OrdinaryUser, name: str, moment: str) -> None:
+def test_the_remains_of_a_crash_are_removed_by_a_later_command(user: OrdinaryUser, name: str, moment: str) -> None:
     code = (
-        "import os, sys\nfrom trials.cluster.racks import star_of\nfrom trials.emulate import lifecycle, ordinary\n"
+        "import os, sys\nfrom trials.cluster.racks import star_of\nfrom trials.emulate import lifecycle, rootless\n"
         "def die():\n    os.kill(os.getpid(), 9)\n"
-        f"ordinary.begin_as_root(sys.argv[1])\nif sys.argv[2:]:\n{CRASHES[moment]}\n"
+        f"rootless.begin_as_root(sys.argv[1])\nif sys.argv[2:]:\n{CRASHES[moment]}\n"
         "lifecycle.up(sys.argv[1], star_of(2, 1.0), start_ray=False, say=print)"
     )
     for remove in (True, False):
@@ -90,7 +90,7 @@ def test_what_a_crash_leaves_is_removed_by_a_command_of_later(user: OrdinaryUser
         if remove:
             assert said(user, *COMMAND, "down", "--name", name) == f"Emulated cluster {name!r} is down.\n"
             assert user.left() == []
-    assert said(user, "python", "-c", code, name) == f"What a crash had left of {name!r} was removed first.\n"
+    assert said(user, "python", "-c", code, name) == f"The remains of {name!r} after a crash were removed first.\n"
 
 
 def test_one_made_for_the_length_of_a_block_goes_with_a_process_that_is_killed_in_it(
@@ -98,7 +98,7 @@ def test_one_made_for_the_length_of_a_block_goes_with_a_process_that_is_killed_i
 ) -> None:
     code = (
         "import sys\nfrom trials.cluster.racks import star_of\nfrom trials.emulate import emulated, run_inside\n"
-        "from trials.emulate.ordinary import begin_as_root\nbegin_as_root(sys.argv[1])\n"
+        "from trials.emulate.rootless import begin_as_root\nbegin_as_root(sys.argv[1])\n"
         "with emulated(sys.argv[1], star_of(2, 1.0), start_ray=False) as made:\n"
         "    print('up', flush=True)\n    run_inside(made.hosts[1], ['sleep', '600'])"
     )
@@ -134,7 +134,7 @@ def test_a_cluster_whose_holder_was_killed_is_not_up_and_is_removed_by_the_next_
     done = user.run(*COMMAND, "status", "--name", name)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith(f"emulate: No emulated cluster {name!r} is up; make it with `autosync emulate up`.")
-    assert said(user, *make).startswith(f"What a crash had left of {name!r} was removed first.\n")
+    assert said(user, *make).startswith(f"The remains of {name!r} after a crash were removed first.\n")
 
 
 def test_a_quota_of_cores_needs_a_control_group_that_the_user_may_write(user: OrdinaryUser, name: str) -> None:
@@ -143,8 +143,8 @@ def test_a_quota_of_cores_needs_a_control_group_that_the_user_may_write(user: Or
     assert done.returncode == 2
     assert done.stderr.startswith("emulate: A quota of 0.5 cores cannot be written to '/sys/fs/cgroup/")
     assert done.stderr.endswith(
-        "; run where control groups can be written, or leave `cores` out, and let a `pace` of the nodes stand in, such "
-        "as `pace: {scale: 2}` of a slow one.\n"
+        "; run where control groups can be written, or omit `cores`, and slow nodes down by a `pace` instead, such as "
+        "`pace: {scale: 2}`.\n"
     )
     assert done.stderr.count("\n") == 1
 
@@ -161,20 +161,20 @@ def test_a_quota_of_cores_holds_in_a_control_group_that_is_the_users(user: Ordin
 
 @contextmanager
 def _group_of(user: OrdinaryUser) -> Iterator[tuple[Path, OrdinaryUser]]:
-    """A control group that is the user's, and the user in a group in it. Skips where that cannot be."""
+    """A control group of the user, with the user in a group inside it. Skips if that is impossible."""
     group = quota_group(f"autosync-test-{user.number}")
     if not user.before or not os.access(group.parent, os.W_OK):
         pytest.skip(f"A user is given a control group by root, who can write to {group.parent}; here that is not so.")
-    own = group / "own"
-    own.mkdir(parents=True)
+    inner = group / "own"
+    inner.mkdir(parents=True)
     try:
-        for folder in (group, own):
+        for folder in (group, inner):
             for path in filter(Path.exists, (folder, folder / "cgroup.procs", folder / "cgroup.subtree_control")):
                 os.chown(path, user.number, user.number)
-        join = ("sh", "-ec", f'echo 0 > {own}/cgroup.procs; exec "$@"', "sh")
+        join = ("sh", "-ec", f'echo 0 > {inner}/cgroup.procs; exec "$@"', "sh")
         yield group, replace(user, before=(*join, *user.before))
     finally:
-        own.rmdir()
+        inner.rmdir()
         group.rmdir()
 
 
@@ -193,7 +193,7 @@ def test_another_users_cluster_is_left_alone(user: OrdinaryUser, name: str) -> N
 
 
 def test_the_setting_that_is_in_the_way_is_said(user: OrdinaryUser, name: str) -> None:
-    """A limit holds in the user namespace that it is set in, and one is root there: the machine's stays as it is."""
+    """The limit is set in a user namespace, where the user is root, so the machine's limit is unchanged."""
     script = 'echo 0 > /proc/sys/user/max_user_namespaces; exec setpriv --bounding-set -all --inh-caps -all -- "$@"'
     command = (sys.executable, *COMMAND[1:], "up", "--nodes", "1", "--no-ray", "--name", name)
     done = user.run(*entering(NEW), "/bin/sh", "-ec", script, "sh", *command)
@@ -233,7 +233,7 @@ def test_a_benchmark_searches_a_paced_cluster_by_a_profile(user: OrdinaryUser) -
     write_profile(user.home / "h100.json")
     asked = ("--cells", "mlp@paced.yaml", "--profile", "h100.json", "--seeds", "1", "--trials", "2", "--out", "bench")
     less = ("--searcher", "random", "--", "--rounds", "1", "--steps", "5", "--warmup", "1", "--no-probe")
-    done = user.run("python", "-m", "autosync", "bench", "live", *asked, *less, seconds=500)
+    done = user.run("python", "-m", "studies", "bench", "live", *asked, *less, seconds=500)
     assert (done.returncode, done.stderr) == (0, ""), done.stdout
     assert "paced passes follow a profile of H100" in done.stdout
     assert done.stdout.endswith("1 of 1 searches have a result.\n")

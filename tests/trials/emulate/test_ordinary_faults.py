@@ -1,4 +1,4 @@
-"""Faults in an ordinary user's search, on nodes whose passes are real and on paced ones: told, and made up for."""
+"""Faults in an ordinary user's search, on nodes with real and with paced passes: reported and repaired."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 from autosync.dataset import RecordStore
 from autosync.spec import RuntimeRecord
 from tests.trials.emulate.clusters import remains
-from tests.trials.emulate.ordinary import OrdinaryUser, ordinary_user
+from tests.trials.emulate.rootless import OrdinaryUser, ordinary_user
 from tests.tune.jobs import Job, ended
 from tests.tune.test_faults import SOON_MISSED
 
@@ -42,7 +42,7 @@ def user(request: pytest.FixtureRequest) -> Iterator[OrdinaryUser]:
 
 @pytest.fixture
 def start(user: OrdinaryUser) -> Iterator[Start]:
-    """Starts the command as the user, of whose clusters and processes nothing may be left in the end."""
+    """Start the command as the user, of whose clusters and processes nothing may remain."""
     jobs: list[Job] = []
 
     def started(*arguments: str) -> Job:
@@ -54,29 +54,29 @@ def start(user: OrdinaryUser) -> Iterator[Start]:
         assert user.left() == []
         names = [name for job in jobs for name in re.findall(r"autosync-(tune\d+)/token", job.output)]
         assert names
-        assert [each for name in names for each in remains(name)] == []
+        assert [remain for name in names for remain in remains(name)] == []
     finally:
         for job in jobs:
             job.end()
 
 
 def trials_of(user: OrdinaryUser) -> list[RuntimeRecord]:
-    """Records of the search proper, in order."""
+    """Return the records of the search proper, in order."""
     records = RecordStore(user.home / "data").read()
-    return [each for each in records if each.sequence is not None or each.outcome == "lost"]
+    return [record for record in records if record.sequence is not None or record.outcome == "lost"]
 
 
 def check_all_ran(user: OrdinaryUser) -> list[RuntimeRecord]:
-    """Every trial brought one record that counts, and it is the user's; the lost records."""
+    """Check that every trial brought one record that counts, owned by the user; return the lost records."""
     records = trials_of(user)
-    counted = Counter(each.strategy.digest for each in records if each.outcome != "lost")
+    counted = Counter(record.strategy.digest for record in records if record.outcome != "lost")
     assert (len(counted), set(counted.values())) == (TRIALS, {1})
     assert {path.stat().st_uid for path in (user.home / "data").iterdir()} == {user.number}
-    return [each for each in records if each.outcome == "lost"]
+    return [record for record in records if record.outcome == "lost"]
 
 
 def check_says_nothing_else(job: Job) -> None:
-    """Neither Ray nor anyone else has a say beside the command."""
+    """Check that neither Ray nor another process prints anything else."""
     assert job.complaint == ""
     assert "(raylet)" not in job.output
 
@@ -105,11 +105,11 @@ def test_a_node_that_is_unplugged_costs_one_trial_and_is_waited_for(
         done = user.run(*fault_of, "--name", folder.name.removeprefix("autosync-"))
         assert (done.returncode, done.stderr) == (0, "")
         if fault == "unplug":
-            job.wait_for("Waiting up to 120 s for a node to come back or to join ...")
+            job.wait_for("Waiting up to 120 s for a node to return or to join ...")
     printed = ended(job, 0)
     lost = check_all_ran(user)
-    assert [each.reason for each in lost if "node1 at 10.77.0.2 has left the cluster" in each.reason]
-    assert all(f"lost  {each.reason}" in printed for each in lost)
+    assert [record.reason for record in lost if "node1 at 10.77.0.2 has left the cluster" in record.reason]
+    assert all(f"lost  {record.reason}" in printed for record in lost)
     check_says_nothing_else(job)
 
 
@@ -122,8 +122,8 @@ def test_ctrl_c_leaves_nothing_and_the_command_it_prints_goes_on(user: OrdinaryU
     assert user.left() == []
     kept = trials_of(user)
     assert len(kept) >= 2
-    assert f"Stopped after {len(kept)} trials; all of them are kept in data." in printed
-    again = shlex.split(printed.rpartition("Go on with: autosync tune ")[2])
+    assert f"Stopped after {len(kept)} trials. The records of all trials are kept in data." in printed
+    again = shlex.split(printed.rpartition("Resume with: autosync tune ")[2])
     assert again == [*COMMAND, "--resume"]
     ended(start(*again), 0)
     assert check_all_ran(user) == []
@@ -140,7 +140,7 @@ def test_a_full_disk_ends_a_search_in_a_sentence_and_once_it_is_freed_the_search
         _fill(disk / "filler")
         assert job.status() == 2, job.output + job.complaint
         assert job.left_behind() == []
-        why = "No space left on device; free the disk, and add --resume to go on"
+        why = "No space left on device; free the disk, and add --resume to continue"
         assert re.fullmatch(rf"tune: small/one/\S+ cannot be written: {why}\.\n", job.complaint)
         assert "(raylet)" not in job.output
         assert user.left() == []
@@ -154,7 +154,7 @@ def test_a_full_disk_ends_a_search_in_a_sentence_and_once_it_is_freed_the_search
 
 @contextmanager
 def _small_disk(user: OrdinaryUser, folder: Path) -> Iterator[Path]:
-    """A disk of 2 MB at `folder`, which is the user's. Skips where none can be mounted."""
+    """A disk of 2 MB at `folder`, owned by the user. Skips if none can be mounted."""
     if not user.before:
         pytest.skip("A disk is mounted for a user by root; this is not root.")
     folder.mkdir()

@@ -20,7 +20,7 @@ from trials.emulate import Emulated, add_node, down, find, kill_node, restart_no
 from trials.emulate.ray_nodes import ray_nodes_of, start_arguments
 from trials.emulate.status import status_lines
 
-pytestmark = pytest.mark.thorough  # it takes a cluster of its own
+pytestmark = pytest.mark.thorough  # this test needs its own cluster
 
 pytestmark = needs_root
 
@@ -46,22 +46,22 @@ def cluster(module_name: str) -> Iterator[Emulated]:
 
 
 def driven(cluster: Emulated) -> dict[str, dict[str, object]]:
-    """What a driver on the head finds of each node, by address."""
+    """Return the facts that a driver on the head reports of each node, by address."""
     driver = start_inside(cluster.hosts[0], [sys.executable, "-c", DRIVER], stdout=subprocess.PIPE, text=True)
     printed, _ = driver.communicate(timeout=120)
     assert driver.returncode == 0
-    found: dict[str, dict[str, object]] = json.loads(printed.splitlines()[-1])
-    return found
+    nodes: dict[str, dict[str, object]] = json.loads(printed.splitlines()[-1])
+    return nodes
 
 
 def test_nodes_have_their_addresses_racks_cores_and_homes(cluster: Emulated) -> None:
-    found = driven(cluster)
+    nodes = driven(cluster)
     home = str(cluster.token_path.parent / "home")
-    assert {address: node["Where"][:2] for address, node in found.items()} == {  # type: ignore[index]
+    assert {address: node["Where"][:2] for address, node in nodes.items()} == {  # type: ignore[index]
         "10.77.0.1": ["10.77.0.1", home],
         "10.77.0.2": ["10.77.0.2", home],
     }
-    labels = {address: node["Labels"] for address, node in found.items()}
+    labels = {address: node["Labels"] for address, node in nodes.items()}
     assert labels["10.77.0.1"]["rack"] == "left"  # type: ignore[index]
     assert labels["10.77.0.2"]["rack"] == "right"  # type: ignore[index]
     assert labels["10.77.0.1"]["autosync-cores"] == f"{fewer_cores(1.5):g}"  # type: ignore[index]

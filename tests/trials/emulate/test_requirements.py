@@ -1,4 +1,4 @@
-"""What a machine must have, and where CPU quotas go."""
+"""Requirements of a machine, and the place of CPU quotas."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_root_on_linux_with_its_tools_lacks_nothing() -> None:
         ),
     ],
 )
-def test_what_is_lacking_is_said(machine: Machine, sentence: str) -> None:
+def test_the_missing_requirement_is_named(machine: Machine, sentence: str) -> None:
     assert sentence in str(machine.lacks())
 
 
@@ -55,7 +55,7 @@ def test_a_quota_goes_to_the_cpu_controller_of_either_version(mounts: str, group
 
 
 @pytest.mark.parametrize(
-    ("mounts", "own", "group"),
+    ("mounts", "memberships", "group"),
     [
         ("31 1 0:29 / {top} rw - cgroup cgroup rw,cpu,cpuacct\n", "5:memory:/else\n1:cpu,cpuacct:/a/b\n", "a/b/g"),
         ("31 1 0:29 / {top} rw - cgroup2 cgroup2 rw\n", "0::/a/b\n", "a/g"),
@@ -63,16 +63,16 @@ def test_a_quota_goes_to_the_cpu_controller_of_either_version(mounts: str, group
     ],
 )
 def test_a_quota_of_who_may_not_write_at_the_top_lies_near_the_process(
-    tmp_path: Path, mounts: str, own: str, group: str
+    tmp_path: Path, mounts: str, memberships: str, group: str
 ) -> None:
     (tmp_path / "a" / "b").mkdir(parents=True)
     for folder in ("a", "a/b"):
         (tmp_path / folder / "cgroup.procs").touch()
-    assert quota_group("g", mounts.format(top=tmp_path), own) == tmp_path / group
+    assert quota_group("g", mounts.format(top=tmp_path), memberships) == tmp_path / group
 
 
 def test_without_control_groups_a_quota_is_refused_in_a_sentence() -> None:
-    with pytest.raises(ClusterError, match=r"controller of control groups, and none is mounted; leave .* `pace`"):
+    with pytest.raises(ClusterError, match=r"controller of control groups, and none is mounted; omit .* `pace`"):
         quota_group("g", V1_SET)
 
 
@@ -82,7 +82,7 @@ def test_a_quota_that_cannot_be_written_is_refused_in_a_sentence(tmp_path: Path)
 
 
 def read(**settings: str) -> Callable[[str], str | None]:
-    """The files of a machine that has user namespaces, by the last parts of their names."""
+    """Return the files of a machine with user namespaces, by the last parts of their names."""
     files = {"uid_map": "0 0 4294967295", **settings}
     return lambda file: next((text for name, text in files.items() if file.endswith(f"/{name}")), None)
 
@@ -110,7 +110,11 @@ REFUSED = OSError(errno.EPERM, "unshare: Operation not permitted")
             "there are as many as a limit in /proc/sys/user allows; raise it",
         ),
         (OSError(errno.EPERM, "Operation not permitted", "/proc"), {}, "/proc cannot be mounted in one, as in most"),
-        (REFUSED, {"status": "Name:\tx\nSeccomp:\t2\nSeccomp_filters:\t1"}, "a seccomp filter forbids them, as cont"),
+        (
+            REFUSED,
+            {"status": "Name:\tx\nSeccomp:\t2\nSeccomp_filters:\t1"},
+            "a container's seccomp filter forbids them",
+        ),
         (REFUSED, {"status": "Name:\tx\nSeccomp:\t0\n"}, "this machine refuses them ([Errno 1] unshare: Operation not"),
     ],
 )

@@ -1,4 +1,4 @@
-"""The file that says what there is to remove."""
+"""The file that lists the parts to remove."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from autosync.errors import ClusterError
 from tests.trials.emulate.clusters import two_racks
 from trials.emulate.processes import Process, end_all
-from trials.emulate.state import State, folder_of, locked, read_state, remove_folder, write_state
+from trials.emulate.state import State, folder_of, lock_folder, read_state, remove_folder, write_state
 
 SOME = State(
     "some",
@@ -45,9 +45,9 @@ def test_a_folder_that_a_crash_left_without_its_file_holds_nothing_to_remove(nam
     for file in (None, "state.json.new", ".autosync-0123.tmp"):
         if file:
             (folder / file).touch()
-        found = read_state(name)
-        assert found is not None
-        assert (found.complete, found.namespaces, found.cgroups, found.processes) == (False, (), (), {})
+        state = read_state(name)
+        assert state is not None
+        assert (state.complete, state.namespaces, state.cgroups, state.processes) == (False, (), (), {})
 
 
 def test_a_folder_of_someone_else_is_left_alone(name: str, folder: Path) -> None:
@@ -64,15 +64,19 @@ def test_a_folder_of_someone_else_is_left_alone(name: str, folder: Path) -> None
 )
 def test_a_file_that_up_did_not_write_is_refused(name: str, folder: Path, text: str) -> None:
     (folder / "state.json").write_text(text, encoding="utf-8")
-    with pytest.raises(ClusterError, match="is not one that `up` wrote"):
+    with pytest.raises(ClusterError, match="was not written by `up`"):
         read_state(name)
     (folder / "state.json").unlink()
 
 
 def test_two_commands_do_not_work_on_one_cluster_at_once(folder: Path) -> None:
-    with locked(folder), pytest.raises(ClusterError, match="Another command is making or removing"), locked(folder):
+    with (
+        lock_folder(folder),
+        pytest.raises(ClusterError, match="Another command is making or removing"),
+        lock_folder(folder),
+    ):
         pass
-    with locked(folder):
+    with lock_folder(folder):
         pass
 
 
@@ -91,14 +95,14 @@ def test_a_path_too_long_for_sockets_is_refused(monkeypatch: pytest.MonkeyPatch)
 def test_only_the_very_process_is_killed_not_a_later_one_of_its_number() -> None:
     child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
     process = Process.of(child.pid)
-    for other in (replace(process, start_ticks=process.start_ticks - 1), replace(process, boot="another")):
-        assert not other.runs()
-        assert end_all([other]) == []
+    for impostor in (replace(process, start_ticks=process.start_ticks - 1), replace(process, boot="another")):
+        assert not impostor.runs()
+        assert end_all([impostor]) == []
     assert process.runs()
     assert child.poll() is None
     assert end_all([process]) == []
     assert not process.runs()
-    child.returncode = -9  # `end_all` took it
+    child.returncode = -9  # `end_all` has ended it
 
 
 def test_a_process_that_is_gone_is_none() -> None:

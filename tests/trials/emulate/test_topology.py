@@ -1,4 +1,4 @@
-"""Emulated clusters told in a few characters."""
+"""Emulated clusters described in a few characters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two commands on one emulated cluster, a command that is running on it, and Ctrl-C while it is being made."""
+"""Two commands on one emulated cluster, a command running on it, and Ctrl-C while it is being made."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from autosync.errors import ClusterError
 from tests.trials.emulate.clusters import needs_root, remains, two_racks
 from trials.emulate import emulated, find, up
 from trials.emulate.lifecycle import down
-from trials.emulate.state import State, folder_of, locked, read_state, write_state
+from trials.emulate.state import State, folder_of, lock_folder, read_state, write_state
 
 pytestmark = needs_root
 
@@ -27,11 +27,11 @@ ROOT = Path(__file__).parents[3]
 def command(*arguments: str, **popen: object) -> subprocess.Popen[str]:
     env = os.environ | {"PYTHONPATH": str(ROOT)}
     pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    words = [sys.executable, "-m", "trials.emulate", *arguments]
+    words = [sys.executable, "-m", "autosync", "emulate", *arguments]
     return subprocess.Popen(words, text=True, env=env, **(pipes | popen))  # type: ignore[call-overload,no-any-return]
 
 
-def test_of_several_ups_at_once_the_first_makes_it_and_the_others_destroy_nothing(name: str) -> None:
+def test_with_several_ups_at_once_the_first_makes_it_and_the_others_destroy_nothing(name: str) -> None:
     started = [command("up", "--nodes", "2", "--no-ray", "--name", name) for _ in range(4)]
     results = [(*process.communicate(timeout=120), process.returncode) for process in started]
     made = [out for out, _, status in results if status == 0]
@@ -46,10 +46,10 @@ def test_of_several_ups_at_once_the_first_makes_it_and_the_others_destroy_nothin
 
 
 def test_up_leaves_alone_what_another_up_is_making(name: str) -> None:
-    """That has its folder, its lock and a state that is not complete."""
+    """The other `up` has its folder, its lock and an incomplete state."""
     folder = folder_of(name)
     folder.mkdir(mode=0o700)
-    with locked(folder):
+    with lock_folder(folder):
         write_state(State(name, two_racks(), starts_ray=False, namespaces=(f"as-{name}-0",)))
         with pytest.raises(ClusterError, match="Another command is making or removing"):
             up(name, two_racks(), start_ray=False)
@@ -86,7 +86,7 @@ def test_down_asks_where_a_command_runs(name: str) -> None:
 
 
 def answered(answer: str, *arguments: str) -> int:
-    """The exit status of the command at a terminal, where the question is answered so."""
+    """Return the exit status of the command at a terminal, where the question gets this answer."""
     ours, theirs = pty.openpty()
     try:
         process = command(*arguments, stdin=theirs, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -117,7 +117,7 @@ def test_after_ctrl_c_in_up_the_sentence_is_true(name: str, moment: str) -> None
     said = " ".join(making.communicate(timeout=60)[1].split())
     assert "Traceback" not in said
     if making.returncode == 0:
-        assert find(name) is not None  # it was faster
+        assert find(name) is not None  # `up` was faster
     elif "what had been made was removed" in said:
         assert (making.returncode, remains(name)) == (130, [])
     else:
@@ -130,7 +130,7 @@ def _reached(name: str, moment: str) -> bool:
     try:
         state = read_state(name)
     except ClusterError:
-        return False  # it is just being written
+        return False  # the state is just being written
     if state is None:
         return False
     namespaces = Path(f"/run/netns/as-{name}-0").exists()

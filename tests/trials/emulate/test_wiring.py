@@ -1,4 +1,4 @@
-"""The interfaces, wires and rates that an emulated cluster gets, and the commands that make them."""
+"""The interfaces, veth pairs and rates of an emulated cluster, and the commands that make them."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from autosync.spec import ClusterSpec, Node
 from tests.trials.emulate.clusters import LOOPBACKS, chain, linked, two_racks
 from trials.cluster.racks import star_of
 from trials.emulate.network import commands_of, shaping_arguments
-from trials.emulate.wiring import Port, Wire, Wiring
+from trials.emulate.wiring import Port, VethPair, Wiring
 
 
 def test_each_direction_has_the_rate_of_its_link_and_an_assumed_one_has_none() -> None:
     switches = "as-x-switch"
-    assert Wiring("x", two_racks()).wires == (
-        Wire(Port("as-x-0", "eth0", 0.2), Port(switches, "port0", 0.4, "br0")),
-        Wire(Port("as-x-1", "eth0", 0.3), Port(switches, "port1", None, "br1")),
-        Wire(Port(switches, "trunk0a", 0.1, "br0"), Port(switches, "trunk0b", 0.05, "br1")),
+    assert Wiring("x", two_racks()).veth_pairs == (
+        VethPair(Port("as-x-0", "eth0", 0.2), Port(switches, "port0", 0.4, "br0")),
+        VethPair(Port("as-x-1", "eth0", 0.3), Port(switches, "port1", None, "br1")),
+        VethPair(Port(switches, "trunk0a", 0.1, "br0"), Port(switches, "trunk0b", 0.05, "br1")),
     )
 
 
@@ -45,20 +45,20 @@ def test_a_burst_is_one_packet_and_a_moment_of_the_link() -> None:
 
 
 def test_every_interface_between_nodes_has_the_same_large_packets() -> None:
-    """A switch drops what does not fit into its next wire."""
+    """A switch drops packets that do not fit into its next link."""
     ups = [command for command in commands_of(Wiring("x", two_racks())) if command[-1] == "up"]
-    frames = {(each[2], each[5]): each[6:-1] for each in ups if each[5] != "lo"}
+    frames = {(up[2], up[5]): up[6:-1] for up in ups if up[5] != "lo"}
     assert set(frames) == {
         ("as-x-0", "eth0"),
         ("as-x-1", "eth0"),
         *(("as-x-switch", name) for name in ("br0", "br1", "port0", "port1", "trunk0a", "trunk0b")),
     }
-    assert {tuple(each) for each in frames.values()} == {("mtu", "9000")}
+    assert {tuple(frame) for frame in frames.values()} == {("mtu", "9000")}
 
 
 def test_a_lone_node_has_its_address_and_no_wire() -> None:
     wiring = Wiring("x", star_of(1, 1.0))
-    assert wiring.wires == ()
+    assert wiring.veth_pairs == ()
     assert ["ip", "-n", "as-x-0", "address", "add", "10.77.0.1/24", "dev", "lo"] in commands_of(wiring)
 
 
@@ -71,7 +71,7 @@ NODES = (Node("a", "", 1.0), Node("b", "", 1.0))
         (chain(("a", "b"), switches=()), "a link leads from 'a' straight to 'b'; put a switch between them."),
         (
             chain(("a", "s"), ("b", "s"), ("a", "t"), switches=("s", "t")),
-            "An emulated node hangs on one switch; give 'a' one link each way.",
+            "An emulated node is attached to one switch; give 'a' one link each way.",
         ),
         (
             chain(("a", "s"), ("b", "t"), ("s", "t"), ("t", "u"), ("u", "s"), switches=("s", "t", "u")),
@@ -98,7 +98,7 @@ NODES = (Node("a", "", 1.0), Node("b", "", 1.0))
         ),
     ],
 )
-def test_what_bridges_and_wires_cannot_be_is_refused_in_a_sentence(cluster: ClusterSpec, sentence: str) -> None:
+def test_a_cluster_that_bridges_cannot_form_is_refused_in_a_sentence(cluster: ClusterSpec, sentence: str) -> None:
     with pytest.raises(ClusterError) as refused:
         Wiring("x", cluster)
     assert sentence in str(refused.value)

@@ -1,4 +1,4 @@
-"""A small dataset with times that a made-up law gives: two cells, repeats, and a strategy that failed."""
+"""A small dataset whose times follow a made-up law: two cells, repeats, and a strategy that failed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from autosync.baselines import BASELINES, different_strategies
 from autosync.dataset import RecordStore
 from autosync.search.protocol import Proposal
 from autosync.spec import ClusterSpec, RuntimeRecord
-from autosync.tune.recorded.cells import RecordedCell, recorded_cells
+from autosync.tune.recorded.cells import RecordedCell, cells_of
 from search_spaces.default import SPACE
 from tests.cases import mlp_model, star_cluster
 from tests.search.laws import timed, truth
@@ -30,11 +30,13 @@ def records_of(name: str) -> Iterator[RuntimeRecord]:
     space, rng = SPACE.bind(MODEL, cluster), random.Random(name)
     baselines = different_strategies(BASELINES, MODEL, cluster)
     samples = {
-        each: None for each in (space.sample(rng) for _ in range(3 * SEARCHED)) if each not in baselines.values()
+        strategy: None
+        for strategy in (space.sample(rng) for _ in range(3 * SEARCHED))
+        if strategy not in baselines.values()
     }
     *chosen, broken = list(samples)[: SEARCHED + 1]
-    drawn = [Proposal(each, "random") for each in chosen]
-    proposals = [*(Proposal(each, label, purpose="baseline") for label, each in baselines.items()), *drawn]
+    drawn = [Proposal(strategy, "random") for strategy in chosen]
+    proposals = [*(Proposal(strategy, label, purpose="baseline") for label, strategy in baselines.items()), *drawn]
     for number, proposal in enumerate(proposals):
         yield _record(name, cluster, proposal, number, proposal.purpose)
     for number, proposal in enumerate(drawn[:REPEATED], len(proposals)):
@@ -51,13 +53,13 @@ def _record(name: str, cluster: ClusterSpec, proposal: Proposal, number: int, pu
         purpose=purpose,
         run=f"example/{MODEL.name}@{name}",
         total_seconds=2.0 + number,
-        step_seconds=tuple(drift * each for each in record.step_seconds),
+        step_seconds=tuple(drift * seconds for seconds in record.step_seconds),
     )
 
 
 def cell(name: str = "two") -> RecordedCell:
-    (found,), _ = recorded_cells(records_of(name))
-    return found
+    (searchable,), _ = cells_of(records_of(name))
+    return searchable
 
 
 def write_dataset(folder: Path) -> Path:

@@ -1,4 +1,4 @@
-"""The pool offers what a search space offers, of strategies that were timed."""
+"""The pool has the methods of a search space, restricted to strategies that were timed."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from autosync.search.pool_space import PoolSpace
 from autosync.search.protocol import run_search
 from autosync.space import SearchSpace
 from autosync.tune.composing import make_searcher
 from autosync.tune.options import SEARCHERS, TuneOptions
-from autosync.tune.recorded.pool import PoolSpace, RecordedTable
+from autosync.tune.recorded.table import RecordedTable
 from tests.cover import crossed
 from tests.tune.recorded.examples import cell
 
@@ -35,17 +36,23 @@ def test_it_holds_its_members_once_and_nothing_else() -> None:
 
 def test_a_strategy_that_was_not_timed_is_outside_and_it_says_why() -> None:
     rng = random.Random(9)
-    other = next(each for each in iter(lambda: CELL.space.sample(rng), None) if each not in MEMBERS)
+    stranger = next(strategy for strategy in iter(lambda: CELL.space.sample(rng), None) if strategy not in MEMBERS)
     assert POOL.why_not(MEMBERS[0]) is None
-    assert POOL.why_not(other) == f"Strategy {other.digest} was not timed; the pool holds {len(MEMBERS)} that were."
+    assert (
+        POOL.why_not(stranger) == f"Strategy {stranger.digest} was not timed; the pool holds {len(MEMBERS)} that were."
+    )
 
 
 def test_all_that_it_gives_are_members() -> None:
     rng = random.Random(0)
     for _ in range(40):
         first, second = POOL.sample(rng), POOL.sample(rng)
-        given = (POOL.mutate(first, rng), POOL.crossover(first, second, rng), POOL.adopt(CELL.space.sample(rng), rng))
-        assert set(given) <= set(MEMBERS)
+        proposed = (
+            POOL.mutate(first, rng),
+            POOL.crossover(first, second, rng),
+            POOL.adopt(CELL.space.sample(rng), rng),
+        )
+        assert set(proposed) <= set(MEMBERS)
 
 
 def test_a_mutation_is_another_member_and_a_child_is_none_of_its_parents() -> None:
@@ -64,20 +71,20 @@ def test_only_open_members_are_given_while_there_are_any() -> None:
     is_open = set(MEMBERS[:3])
     pool, rng = PoolSpace(CELL.space, MEMBERS, is_open.__contains__), random.Random(3)
     assert {pool.sample(rng) for _ in range(60)} == is_open
-    assert {pool.mutate(each, rng) for each in MEMBERS} <= is_open
-    assert {pool.adopt(each, rng) for each in MEMBERS} <= is_open
+    assert {pool.mutate(member, rng) for member in MEMBERS} <= is_open
+    assert {pool.adopt(member, rng) for member in MEMBERS} <= is_open
     is_open.clear()
     assert pool.sample(rng) in MEMBERS
 
 
 def test_a_member_is_nearest_to_itself() -> None:
-    assert [POOL.adopt(each, random.Random(0)) for each in MEMBERS] == list(MEMBERS)
+    assert [POOL.adopt(member, random.Random(0)) for member in MEMBERS] == list(MEMBERS)
 
 
 def test_same_arguments_same_strategy() -> None:
     def drawn(pool: PoolSpace) -> list[str]:
         rng = random.Random(4)
-        return [each.digest for _ in range(9) for each in (pool.sample(rng), pool.mutate(MEMBERS[0], rng))]
+        return [strategy.digest for _ in range(9) for strategy in (pool.sample(rng), pool.mutate(MEMBERS[0], rng))]
 
     assert drawn(POOL) == drawn(PoolSpace(CELL.space, MEMBERS))
 
@@ -90,6 +97,6 @@ def test_every_searcher_times_every_member_once_and_then_ends(begins: str, name:
     baselines = list(CELL.baselines) if begins == "with baselines" else []
     searcher = make_searcher(options, pool, baselines)  # type: ignore[arg-type]
     records = run_search(searcher, table, 10_000)
-    assert sorted(each.strategy.digest for each in records) == sorted(each.digest for each in MEMBERS)
-    first = {each.label for each in records[: 3 if name == "guided" else len(CELL.baselines)]}
+    assert sorted(record.strategy.digest for record in records) == sorted(strategy.digest for strategy in MEMBERS)
+    first = {record.label for record in records[: 3 if name == "guided" else len(CELL.baselines)]}
     assert (first <= {label for label, _ in CELL.baselines}) == bool(baselines)

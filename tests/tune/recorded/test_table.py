@@ -1,4 +1,4 @@
-"""The recorded table: its clock, its repeats, and what it says of a trial."""
+"""The recorded table: its clock, its repeats, and the fields of its records."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from autosync.search.protocol import Proposal
 from autosync.spec import Strategy
-from autosync.tune.recorded.pool import RecordedTable
+from autosync.tune.recorded.table import RecordedTable
 from tests.tune.recorded.examples import REPEATED, cell
 
 CELL = cell()
@@ -14,7 +14,7 @@ REPEATS = [strategy for strategy, trials in CELL.trials.items() if len(trials) >
 
 
 def medians(strategy: Strategy) -> set[float | None]:
-    return {each.median_seconds for each in CELL.trials[strategy]}
+    return {trial.median_seconds for trial in CELL.trials[strategy]}
 
 
 def test_the_clock_goes_on_by_the_length_of_each_trial() -> None:
@@ -24,7 +24,7 @@ def test_the_clock_goes_on_by_the_length_of_each_trial() -> None:
         assert record.started_at == ended
         ended += record.total_seconds
         assert table.clock_seconds == pytest.approx(ended)
-        assert record.total_seconds in {each.total_seconds for each in trials}
+        assert record.total_seconds in {trial.total_seconds for trial in trials}
 
 
 def test_a_record_is_a_trial_that_was_run_with_the_proposal_s_own_words() -> None:
@@ -32,7 +32,7 @@ def test_a_record_is_a_trial_that_was_run_with_the_proposal_s_own_words() -> Non
     record = RecordedTable(CELL, 7)(Proposal(strategy, "mine", 0.125, "search"))
     said = (record.label, record.purpose, record.predicted_seconds, record.seed, record.run)
     assert said == ("mine", "search", 0.125, 7, "replay")
-    assert record.step_seconds in {each.step_seconds for each in CELL.trials[strategy]}
+    assert record.step_seconds in {trial.step_seconds for trial in CELL.trials[strategy]}
     assert CELL.trials[strategy][0].label == label
 
 

@@ -1,0 +1,1 @@
+"""The contract of an engine, and the parts of execution that need no framework."""

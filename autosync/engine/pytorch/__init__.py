@@ -1,0 +1,1 @@
+"""The PyTorch engine: a process per replica, whose gradients are synchronized while the backward pass runs."""

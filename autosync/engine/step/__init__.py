@@ -1,1 +1,0 @@
-"""A strategy becomes one function over all devices: what is placed where, and a step of it."""

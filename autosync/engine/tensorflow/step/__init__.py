@@ -1,0 +1,1 @@
+"""Realizes strategies: places a model's values on devices, and builds the functions of a training step."""

@@ -1,1 +1,0 @@
-"""Experiments on the program itself: runtimes collected, simulators evaluated, searches benchmarked."""

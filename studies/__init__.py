@@ -1,0 +1,1 @@
+"""Experiments on the program itself: collects runtimes, evaluates simulators and benchmarks searches."""

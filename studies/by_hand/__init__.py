@@ -1,0 +1,1 @@
+"""Benchmarks to run by hand: `python -m studies.by_hand.NAME`."""

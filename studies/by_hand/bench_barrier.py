@@ -1,0 +1,245 @@
+"""Steps of the PyTorch engine with and without a barrier, timed in turns, with their predictions and bounds.
+
+    python -m studies.by_hand.bench_barrier --model resnet-mini --cluster topologies/paced_two_racks.yaml \\
+        --strategy ring/250 --strategy rabenseifner/250 --strategy all_reduce_25mb --strategy runs/NAME/strategy.json
+
+Needs root, except with `--predict`. Every strategy is carried out by sessions as in a trial: with a barrier; without a
+barrier (`overlap_next_forward`); and, as *unordered*, without a barrier by workers whose messages go in the order of
+gradients, not of the reads of the next pass. "rabenseifner/250" reduces all gradients by that algorithm in buckets of
+at most 250 kB; "rabenseifner/250+apart" also sends the looked-up rows of tied tables apart.
+
+Prints for each cluster both lower bounds, and for each step the median with its 95 % interval over turns (the range,
+with under six), the replay's prediction with its default coefficients, and that of the closed form.
+Ends with the errors of the replay: their mean and their largest, in percent.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import statistics
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from math import exp
+from pathlib import Path
+from typing import Any
+
+import click
+
+from autosync.baselines import baselines_for
+from autosync.baselines.decisions import strategy_of, variables_in_ready_order
+from autosync.baselines.reduced import assign_buckets, buckets_of
+from autosync.cost import AnalyticSimulator, Replay, step_bound
+from autosync.engine.pytorch.capture import CapturedModule, capture, profile
+from autosync.engine.pytorch.engine import PyTorchEngine
+from autosync.engine.pytorch.plan import ExchangePlan
+from autosync.engine.pytorch.synchronizer import GradientSynchronizer
+from autosync.errors import SpecError
+from autosync.spec import ALGORITHMS, ClusterSpec, ModelSpec, Strategy, check_strategy, median_interval
+from autosync.terminal import say
+from autosync.zoo import build_task
+from studies.by_hand.peers.host_processes import HostProcesses
+from trials.cluster.file import read_cluster_file
+from trials.emulate import emulated
+
+MODULE = "studies.by_hand.bench_barrier"
+KILOBYTE = 1000
+BARRIERS = {"barrier": False, "none": True}
+"""`overlap_next_forward` by the names in the table."""
+MEMBERS = ("member", "unordered")
+"""Arguments of the workers' processes, and of the processes of workers that send without the order of reads."""
+
+
+@click.command()
+@click.option(
+    "--cluster",
+    "files",
+    multiple=True,
+    type=Path,
+    default=(Path("topologies/paced_two_racks.yaml"),),
+    show_default=True,
+)
+@click.option("--model", default="resnet-mini", show_default=True)
+@click.option(
+    "--strategy", "names", multiple=True, default=("ring/250", "rabenseifner/250", "all_reduce_25mb"), show_default=True
+)
+@click.option("--rounds", default=6, show_default=True, help="Turns of each step.")
+@click.option("--steps", default=10, show_default=True, help="Timed steps in a turn.")
+@click.option("--warm-up", default=3, show_default=True, help="Steps before them.")
+@click.option("--predict", is_flag=True, help="Time nothing, and print predictions and bounds alone.")
+def main(
+    files: Sequence[Path], model: str, names: Sequence[str], rounds: int, steps: int, warm_up: int, predict: bool
+) -> None:
+    """Time all steps in turns on each cluster, and print a table."""
+    plan = {"model": model, "names": names, "rounds": rounds, "steps": steps, "warm_up": warm_up}
+    errors: list[float] = []
+    for file in files:
+        cluster, turns = read_cluster_file(file), dict[str, dict[str, list[float]]]()
+        if predict:
+            spec = _capture(model).spec
+        else:
+            cluster, spec, turns = _time_on(cluster, plan)
+        errors += _print(file.stem, spec, cluster, names, turns)
+    if errors:
+        mean, most = 100 * statistics.fmean(errors), 100 * max(errors)
+        say(f"The replay is off by {mean:.1f} % on average, by {most:.1f} % at most.")
+
+
+def _time_on(
+    cluster: ClusterSpec, plan: Mapping[str, Any]
+) -> tuple[ClusterSpec, ModelSpec, dict[str, dict[str, list[float]]]]:
+    """The emulated cluster, the model as captured there, and medians of each turn by strategy and barrier."""
+    token = secrets.token_hex(16)
+    with emulated("bench-barrier", cluster, start_ray=False) as made:
+        with ExitStack() as stack:
+            workers = [stack.enter_context(HostProcesses(made.hosts, MODULE, [member])) for member in MEMBERS]
+            clients = stack.enter_context(HostProcesses(made.hosts[:1], MODULE, MEMBERS[:1]))
+            serving = [
+                {"address": host.address, "cores": node.cores, "token": token}
+                for host, node in zip(made.hosts, made.cluster.nodes, strict=True)
+            ]
+            addresses = [group.ask_each("serve", serving) for group in workers]
+            fields = {"cluster": made.cluster.to_json(), "addresses": addresses, "token": token}
+            answer = clients.ask("time", **plan, **fields)[0]
+        return made.cluster, ModelSpec.from_json(answer["model"]), answer["turns"]
+
+
+def _print(
+    title: str,
+    model: ModelSpec,
+    cluster: ClusterSpec,
+    names: Sequence[str],
+    turns: Mapping[str, Mapping[str, list[float]]],
+) -> Iterator[float]:
+    """Print a cluster's table; yield the replay's errors."""
+    bounds = {word: 1e3 * step_bound(model, cluster, free).seconds for word, free in BARRIERS.items()}
+    say(
+        f"{model.name} on {title}: bounds of {bounds['barrier']:.1f} ms with a barrier, {bounds['none']:.1f} ms without"
+    )
+    say(f"{'strategy':34} {'barrier':9} {'measured':>25} {'replay':>16} {'closed form':>12}")
+    for name in names:
+        for word, free in BARRIERS.items():
+            strategy = replace(_strategy(name, model, cluster), overlap_next_forward=free)
+            replayed, closed = (
+                exp(simulator.predict(model, cluster, [strategy])[0]) for simulator in (Replay(), AnalyticSimulator())
+            )
+            medians = turns.get(name, {}).get(word, [])
+            error = ""
+            if medians:
+                median = statistics.median(medians)
+                error = f"{100 * (replayed / median - 1):+.1f} %"
+                yield abs(replayed / median - 1)
+            measured = _in_words(medians)
+            say(f"{name[-34:]:34} {word:9} {measured:>25} {1e3 * replayed:7.1f} {error:>8} {1e3 * closed:12.1f}")
+        say(f"{name[-34:]:34} unordered {_in_words(turns.get(name, {}).get('unordered', [])):>25}")
+
+
+def _in_words(medians: Sequence[float]) -> str:
+    """The median of turns with its 95 % interval; empty without turns."""
+    if not medians:
+        return ""
+    least, most = median_interval(medians)
+    return f"{1e3 * statistics.median(medians):.1f} ms [{1e3 * least:.1f}, {1e3 * most:.1f}]"
+
+
+def _strategy(name: str, model: ModelSpec, cluster: ClusterSpec) -> Strategy:
+    """The strategy of a baseline's name, of "ALGORITHM/KILOBYTES", or of a file. Raises `SpecError`."""
+    name, _, apart = name.partition("+")
+    if apart:
+        together = _strategy(name, model, cluster)
+        return replace(
+            together,
+            variables=tuple(
+                replace(decision, rows_apart=decision.variable in model.weight_tied_tables)
+                for decision in together.variables
+            ),
+        )
+    if name in (baselines := baselines_for("pytorch")):
+        return baselines[name](model, cluster)
+    algorithm, _, size = name.partition("/")
+    if algorithm not in ALGORITHMS:
+        return Strategy.from_json(json.loads(Path(name).read_text()))
+    full = buckets_of(round(float(size) * KILOBYTE))
+    reduced = assign_buckets(variables_in_ready_order(model), full, algorithm=algorithm)
+    return strategy_of(model, cluster, reduced)
+
+
+def _capture(model: str) -> CapturedModule:
+    return profile(capture(build_task(model, framework="pytorch")))
+
+
+def _serve(address: str, cores: float, token: str) -> str:
+    """Begin to serve as a worker; the worker's address."""
+    return PyTorchEngine().worker(address, cores, True, (), token).address
+
+
+def _time(
+    addresses: Sequence[Sequence[str]],
+    token: str,
+    cluster: dict[str, Any],
+    model: str,
+    names: Sequence[str],
+    rounds: int,
+    steps: int,
+    warm_up: int,
+) -> dict[str, Any]:
+    """Step all strategies in turns as the client of the workers."""
+    spec, captured = ClusterSpec.from_json(cluster), _capture(model)
+    sessions = []
+    for group in addresses:
+        client = PyTorchEngine().client(token)
+        client.connect(group, group[0])
+        sessions.append(client.session(captured, spec, None))
+    turns: dict[str, dict[str, list[float]]] = {name: {} for name in names}
+    contenders = []
+    for name in names:
+        for word, free in BARRIERS.items():
+            strategy = replace(_strategy(name, captured.spec, spec), overlap_next_forward=free)
+            try:
+                check_strategy(strategy, captured.spec, spec)
+            except SpecError as error:
+                sys.stderr.write(f"{name}, {word}: {error}\n")
+                continue
+            contenders.append((name, word, strategy, sessions[0]))
+            if free:
+                contenders.append((name, "unordered", strategy, sessions[1]))
+    for turn in range(rounds):
+        for name, word, strategy, session in contenders if turn % 2 == 0 else reversed(contenders):
+            step = session.realize(strategy)
+            step.expect_steps(warm_up + steps)
+            for _ in range(warm_up):
+                step()
+            # Some of a step's values travel in the next one, so a turn is timed as a whole.
+            began = time.perf_counter()
+            for _ in range(steps):
+                step()
+            turns[name].setdefault(word, []).append((time.perf_counter() - began) / steps)
+            step.close()
+    return {"model": captured.spec.to_json(), "turns": turns}
+
+
+def _in_order_of_gradients(synchronizer: GradientSynchronizer, plan: ExchangePlan, order: Sequence[str]) -> list[float]:
+    """Priorities of buckets for `GradientSynchronizer._priorities`: the number of the bucket, as with a barrier."""
+    del synchronizer, order
+    return [float(number) for number in range(len(plan.buckets))]
+
+
+def _answer_questions() -> None:
+    """Answer the questions of `HostProcesses`, one a line."""
+    for line in sys.stdin:
+        question = json.loads(line)
+        answer = {"serve": _serve, "time": _time}[question.pop("do")](**question)
+        sys.stdout.write(json.dumps(answer) + "\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["unordered"]:
+        GradientSynchronizer._priorities = _in_order_of_gradients  # type: ignore[method-assign]
+    if sys.argv[1:] in ([member] for member in MEMBERS):
+        _answer_questions()
+    else:
+        main()

@@ -1,0 +1,1 @@
+"""Benchmarks of paced nodes: check that their steps keep the requested pace."""

@@ -1,0 +1,1 @@
+"""Compares the systems of the literature: one command per experiment, one bound per claim."""

@@ -1,1 +1,0 @@
-"""Benchmarks to be run by hand: `python -m tests.by_hand.NAME`."""
