@@ -45,6 +45,10 @@ emulate_option = click.option(
     help="Emulate a cluster for this run: 4x200mbit, or a cluster file. Needs Linux.",
 )
 
+nodes_per_trial_option = click.option(
+    "--nodes-per-trial", type=int, help="Nodes per trial; trials on different nodes run at once.  [default: all nodes]"
+)
+
 node_wait_option = click.option(
     "--node-wait", "node_wait_seconds", default=600.0, help="Seconds to wait for a node to come back."
 )
@@ -63,6 +67,10 @@ profile_option = click.option(
 working_dir_option = click.option(
     "--working-dir", type=FILE, help="Directory that Ray ships to every node, with your model in it."
 )
+
+warmup_option = click.option("--warmup", "warmup_steps", default=10, help="Warm-up steps before timing.")
+
+timed_steps_option = click.option("--steps", "timed_steps", default=40, help="Steps timed in each trial.")
 
 searcher_option = click.option(
     "--searcher",

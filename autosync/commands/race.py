@@ -15,6 +15,7 @@ from autosync.commands.options import (
     emulate_option,
     model_option,
     node_wait_option,
+    nodes_per_trial_option,
     workers_option,
 )
 from autosync.commands.shell import INTERRUPTED, SETTINGS, run_command, without_rays_own_news
@@ -48,9 +49,7 @@ from trials.capture_limit import capture_time_limit
     workers_option,
     cluster_option,
     emulate_option,
-    click.option(
-        "--nodes-per-trial", type=int, help="Nodes per run; runs on different nodes go at once.  [default: all nodes]"
-    ),
+    nodes_per_trial_option,
     node_wait_option,
 )
 @cloup.option_group(

@@ -17,6 +17,8 @@ from autosync.commands.options import (
     framework_option,
     model_option,
     profile_option,
+    timed_steps_option,
+    warmup_option,
 )
 from autosync.commands.output import FOR_PEOPLE, Output, output_options
 from autosync.commands.shell import NOT_DONE, SETTINGS, run_command
@@ -55,8 +57,8 @@ from trials.trial import TrialRequest
 @cloup.option_group(
     "Trial",
     click.option("--strategy", "file", required=True, type=FILE, help="The strategy to time, a JSON file."),
-    click.option("--warmup", "warmup_steps", default=10, help="Warm-up steps before timing."),
-    click.option("--steps", "timed_steps", default=40, help="Steps timed."),
+    warmup_option,
+    timed_steps_option,
     click.option("--time-limit", "time_limit_seconds", default=300.0, help="Seconds the trial may take."),
     click.option(
         "--seed",

@@ -17,11 +17,14 @@ from autosync.commands.options import (
     framework_option,
     model_option,
     node_wait_option,
+    nodes_per_trial_option,
     patience_option,
     profile_option,
     searcher_option,
     simulator_option,
+    timed_steps_option,
     training_steps_option,
+    warmup_option,
     workers_option,
     working_dir_option,
 )
@@ -91,8 +94,8 @@ from trials.capture_in_subprocess import CAPTURE_SECONDS
 )
 @cloup.option_group(
     "Trials",
-    click.option("--warmup", "warmup_steps", default=10, help="Warm-up steps before timing."),
-    click.option("--steps", "timed_steps", default=40, help="Steps timed in each trial."),
+    warmup_option,
+    timed_steps_option,
     click.option("--trial-time-limit", "trial_time_limit_seconds", default=300.0, help="Seconds a trial may take."),
     click.option(
         "--stop-factor",
@@ -128,11 +131,7 @@ from trials.capture_in_subprocess import CAPTURE_SECONDS
         "--or-local", is_flag=True, help="With --emulate: use workers of this machine if no cluster can be emulated."
     ),
     profile_option,
-    click.option(
-        "--nodes-per-trial",
-        type=int,
-        help="Nodes per trial; trials on different nodes run at once.  [default: all nodes]",
-    ),
+    nodes_per_trial_option,
     click.option(
         "--on-node-loss",
         default="wait",
