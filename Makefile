@@ -8,7 +8,10 @@ INSTALLED := $(VENV)/.installed
 unexport PYTHONDONTWRITEBYTECODE
 # Tests share the processors already; threads of linear algebra would wait for each other.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
-PYTEST = $(ONE_THREAD) $(BIN)/pytest -n 3 --durations 20
+PYTEST = $(ONE_THREAD) $(BIN)/pytest
+# Tests of time limits and of processes can fail for lack of processors; whatever fails beside others runs once more, alone.
+BESIDE_OTHERS = -n 3 --durations 20
+ALONE = --last-failed --last-failed-no-failures none
 
 .PHONY: tune test thorough test-all clean
 
@@ -21,10 +24,10 @@ test: $(INSTALLED)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(PYTEST)
+	$(PYTEST) $(BESIDE_OTHERS) || { [ $$? = 1 ] && $(PYTEST) $(ALONE); }
 
 thorough: $(INSTALLED)
-	$(PYTEST) -m thorough $(LIMIT)
+	$(PYTEST) -m thorough $(BESIDE_OTHERS) $(LIMIT) || { [ $$? = 1 ] && $(PYTEST) -m thorough $(ALONE); }
 
 test-all: test thorough
 
