@@ -64,7 +64,7 @@ def _search(model: str, cluster: Path, trials: int, out: Path, name: str) -> Pat
     file = out / "fastest.json"
     if not file.exists():
         space = default_space(model)
-        command = [sys.executable, "-m", "autosync.tune", "--model", model, "--framework", "pytorch", "--no-probe"]
+        command = [sys.executable, "-m", "autosync.tune", "--model", model, "--framework", "pytorch"]
         command += ["--emulate", str(cluster), "--trials", str(trials), "--out", str(out), "--data", str(out / "data")]
         command += ["--warmup", "2", "--steps", "8", "--rounds", "2"]
         command += ["--space", f"{__spec__.name}:{space}"] if name == "barrier" else []
