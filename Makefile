@@ -9,8 +9,8 @@ unexport PYTHONDONTWRITEBYTECODE
 # Tests share the processors already; threads of linear algebra would wait for each other.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 PYTEST = $(ONE_THREAD) $(BIN)/pytest
-# Tests of time limits and of processes can fail for lack of processors; whatever fails beside others runs once more, alone.
-BESIDE_OTHERS = -n 3 --durations 20
+# Tests of time limits and of processes can fail for lack of processors; failed tests run again alone.
+PARALLEL = -n 3 --durations 20
 ALONE = --last-failed --last-failed-no-failures none
 
 .PHONY: tune test thorough test-all clean
@@ -24,10 +24,10 @@ test: $(INSTALLED)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(PYTEST) $(BESIDE_OTHERS) || { [ $$? = 1 ] && $(PYTEST) $(ALONE); }
+	$(PYTEST) $(PARALLEL) || { [ $$? = 1 ] && $(PYTEST) $(ALONE); }
 
 thorough: $(INSTALLED)
-	$(PYTEST) -m thorough $(BESIDE_OTHERS) $(LIMIT) || { [ $$? = 1 ] && $(PYTEST) -m thorough $(ALONE); }
+	$(PYTEST) -m thorough $(PARALLEL) $(LIMIT) || { [ $$? = 1 ] && $(PYTEST) -m thorough $(ALONE); }
 
 test-all: test thorough
 

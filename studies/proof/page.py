@@ -12,6 +12,7 @@ from studies.proof.pictures import curves_picture, gains_picture
 from studies.proof.results import ProofResults
 from studies.proof.tables import ALL_CELLS, gains_table, methods_table, steps_table, trials_table
 from studies.proof.targets import targets_table
+from studies.proof.waterfall import waterfall_picture, waterfall_table, waterfalls
 
 PAGE = "proof.md"
 
@@ -30,9 +31,14 @@ def write_page(out: Path) -> Path:
         steps_table(cells),
         trials_table(cells),
         methods_table(outcomes),
+        waterfall_table(falls := waterfalls(cells, results.records.read())),
     ]
     with mpl.rc_context(dict[Any, Any](RC)):
-        pictures = {"gains": gains_picture(cells), "trials": curves_picture(outcomes)}
+        pictures = {
+            "gains": gains_picture(cells),
+            "trials": curves_picture(outcomes),
+            "waterfall": waterfall_picture(falls),
+        }
         for name, figure in pictures.items():
             write_picture(folder, name, figure, ("png",))
     for table in tables:
