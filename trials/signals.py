@@ -21,10 +21,22 @@ def ctrl_c_is_ignored() -> Iterator[None]:
         yield  # in Python only the main thread can set signal handlers
         return
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with _requests_wait():
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def _requests_wait() -> Iterator[None]:
+    """Delay a request to end until the end of the outermost of these blocks."""
+    global _delays
+    _delays += 1
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        _delays -= 1
     if _ending is not None and _ending.waits:
         _ending.interrupt(None)
 
@@ -37,19 +49,25 @@ class Ending:
     number: int = 0
     """The number of the signal; 0 before a signal."""
     waits: bool = False
-    """True if the signal arrived while Ctrl-C was ignored and must still be handled."""
+    """True if the signal arrived in a block of `_requests_wait` and must still be handled."""
 
     def interrupt(self, frame: FrameType | None) -> None:
-        """Act like Ctrl-C now; while Ctrl-C is ignored, note that this is still to be done."""
-        now = signal.getsignal(signal.SIGINT)
-        self.waits = not callable(now)
-        if callable(now):
-            now(signal.SIGINT, frame)
+        """Act like Ctrl-C now; in a block of `_requests_wait`, note that this is still to be done.
+
+        A shell without job control starts `autosync ... &` with Ctrl-C ignored; the default handler then stands for it.
+        """
+        self.waits = _delays > 0
+        if not self.waits:
+            now = signal.getsignal(signal.SIGINT)
+            (now if callable(now) else signal.default_int_handler)(signal.SIGINT, frame)
 
     def status(self, status: int, interrupted: int) -> int:
         """Return the exit status of a command that ended with `status`: shells add 128 to the number of a signal."""
         return 128 + self.number if self.number and status == interrupted else status
 
+
+_delays = 0
+"""The number of open blocks of `_requests_wait`."""
 
 _ending: Ending | None = None
 """The request to end of the current block; None outside of blocks."""
@@ -119,8 +137,12 @@ def ctrl_c_waits() -> Iterator[None]:
     For blocks of a few seconds that would leave processes behind if interrupted, such as shutting Ray down. A forked
     child that has not yet become another program prints no traceback in such a block.
     """
-    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    if threading.current_thread() is not threading.main_thread():
         yield
+        return
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        with _requests_wait():
+            yield
         return
     pressed = False
 

@@ -118,6 +118,27 @@ def test_a_request_to_end_waits_while_ctrl_c_is_ignored(number: signal.Signals) 
     assert reached == ["the end of the block"]
 
 
+@pytest.mark.parametrize("number", REQUESTS)
+def test_a_request_to_end_acts_where_a_script_starts_the_command_in_the_background(number: signal.Signals) -> None:
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # as a shell without job control does for `command &`
+    reached: list[str] = []
+
+    def block() -> None:
+        with ctrl_c_waits():
+            signal.raise_signal(number)
+            reached.append("the end of the block")
+
+    try:
+        with requests_end_as_ctrl_c(), pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(number)
+        with requests_end_as_ctrl_c(), pytest.raises(KeyboardInterrupt):
+            block()
+        signal.raise_signal(signal.SIGINT)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert reached == ["the end of the block"]
+
+
 def test_a_closed_terminal_is_ignored_under_nohup() -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
