@@ -11,7 +11,8 @@ times the other engine, which takes steps without a barrier in calls of several 
 
 Prints for each cluster both lower bounds, and for each step the median with its 95 % interval over turns (the range,
 with under six), the replay's prediction with its default coefficients, and that of the closed form.
-Ends with the errors of the replay: their mean and their largest, in percent.
+Ends with the errors of the replay: their mean and their largest, in percent; then the same after division by the
+median of the cell's ratios, as a calibration on the cell's own records would make them.
 """
 
 from __future__ import annotations
@@ -21,9 +22,10 @@ import secrets
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, replace
+from itertools import chain
 from math import exp
 from pathlib import Path
 from typing import Any
@@ -78,17 +80,22 @@ def main(files: Sequence[Path], predict: bool, **plan: Any) -> None:
     for option in ("steps", "warm_up"):
         if plan[option] % MOST_STEPS:
             raise click.UsageError(f"A call may take {MOST_STEPS} steps; {plan[option]} steps are no multiple of that.")
-    errors: list[float] = []
+    ratios: list[list[float]] = []
     for file in files:
         cluster, turns = read_cluster_file(file), dict[str, dict[str, list[float]]]()
         if predict:
             spec = _capture(plan["model"], plan["framework"]).spec
         else:
             cluster, spec, turns = _time_on(cluster, plan)
-        errors += _print(file.stem, spec, cluster, plan["names"], turns)
-    if errors:
-        mean, most = 100 * statistics.fmean(errors), 100 * max(errors)
-        say(f"The replay is off by {mean:.1f} % on average, by {most:.1f} % at most.")
+        ratios.append(list(_print(file.stem, spec, cluster, plan["names"], turns)))
+    if any(ratios):
+        calibrated = [ratio / statistics.median(of_cell) for of_cell in ratios for ratio in of_cell]
+        say(f"The replay is off by {_errors(chain.from_iterable(ratios))}; calibrated, by {_errors(calibrated)}.")
+
+
+def _errors(ratios: Iterable[float]) -> str:
+    errors = [100 * abs(ratio - 1) for ratio in ratios]
+    return f"{statistics.fmean(errors):.1f} % on average and {max(errors):.1f} % at most"
 
 
 def _time_on(
@@ -118,7 +125,7 @@ def _print(
     names: Sequence[str],
     turns: Mapping[str, Mapping[str, list[float]]],
 ) -> Iterator[float]:
-    """Print a cluster's table; yield the replay's errors."""
+    """Print a cluster's table; yield the ratios of the replay's predictions to the measured steps."""
     bounds = {word: 1e3 * step_bound(model, cluster, free).seconds for word, free in BARRIERS.items()}
     say(
         f"{model.name} on {title}: bounds of {bounds['barrier']:.1f} ms with a barrier, {bounds['none']:.1f} ms without"
@@ -135,7 +142,7 @@ def _print(
             if medians:
                 median = statistics.median(medians)
                 error = f"{100 * (replayed / median - 1):+.1f} %"
-                yield abs(replayed / median - 1)
+                yield replayed / median
             measured = _in_words(medians)
             say(f"{name[-34:]:34} {word:9} {measured:>25} {1e3 * replayed:7.1f} {error:>8} {1e3 * closed:12.1f}")
         if unordered := turns.get(name, {}).get("unordered"):
