@@ -8,10 +8,7 @@ INSTALLED := $(VENV)/.installed
 unexport PYTHONDONTWRITEBYTECODE
 # Tests share the processors already; threads of linear algebra would wait for each other.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
-PYTEST = $(ONE_THREAD) $(BIN)/pytest
-# Tests of time limits and of processes can fail for lack of processors; failed tests run again alone.
-PARALLEL = -n 3 --durations 20
-ALONE = --last-failed --last-failed-no-failures none
+PYTEST = $(ONE_THREAD) $(BIN)/pytest -n 3 --durations 20
 
 .PHONY: tune test thorough test-all clean
 
@@ -24,10 +21,10 @@ test: $(INSTALLED)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(PYTEST) $(PARALLEL) || { [ $$? = 1 ] && $(PYTEST) $(ALONE); }
+	$(PYTEST)
 
 thorough: $(INSTALLED)
-	$(PYTEST) -m thorough $(PARALLEL) $(LIMIT) || { [ $$? = 1 ] && $(PYTEST) -m thorough $(ALONE); }
+	$(PYTEST) -m thorough $(LIMIT)
 
 test-all: test thorough
 

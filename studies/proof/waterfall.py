@@ -103,14 +103,17 @@ def waterfalls(cells: Mapping[CellName, Sequence[JobOutcome]], records: Iterable
     The strategy of a cell is that of its first seed. A cell whose trial is not among `records` is left out.
     """
     known = {(record.run, record.strategy.digest): record for record in records}
-    by_excess = sorted(cells.items(), key=lambda item: -item[1][0].seconds(OURS) / item[1][0].bound_seconds)
-    found = []
-    for cell, (job, *_) in by_excess:
+    timed = []
+    for cell, (job, *_) in cells.items():
         ours = job.finalist(OURS)
         record = None if ours is None else known.get((ProofJob(cell, ours["seed"]).run, ours["strategy"]))
         if record is not None:
-            found.append(Waterfall(cell, parts_of(record.model, record.cluster, record.strategy, job.seconds(OURS))))
-    return found[:MOST_CELLS]
+            timed.append((cell, job, record))
+    timed.sort(key=lambda item: -item[1].seconds(OURS) / item[1].bound_seconds)
+    return [
+        Waterfall(cell, parts_of(record.model, record.cluster, record.strategy, job.seconds(OURS)))
+        for cell, job, record in timed[:MOST_CELLS]
+    ]
 
 
 def waterfall_table(falls: Sequence[Waterfall]) -> TextTable:
