@@ -166,5 +166,5 @@ def ended(job: Job, status: int, looking_for_processes: bool = True) -> str:
     assert job.status() == status, job.output + job.complaint
     if looking_for_processes:
         assert job.left_behind() == []
-    assert "Traceback" not in job.output + job.complaint
+    assert "Traceback" not in job.output + job.complaint, job.output + job.complaint
     return job.output

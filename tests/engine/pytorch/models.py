@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import torch
 from torch import nn
@@ -75,18 +77,27 @@ def dense() -> nn.Module:
 MODELS: dict[str, Callable[[], nn.Module]] = {"dense": dense, "tied": Tied, "sparse": Sparse}
 
 
+_ONE_AT_A_TIME = threading.Lock()
+
+
+@contextmanager
+def _seeded(seed: int) -> Iterator[None]:
+    """Draw values from `seed`, although ranks are threads, which share torch's generator."""
+    with _ONE_AT_A_TIME, torch.random.fork_rng():
+        torch.manual_seed(seed)
+        yield
+
+
 def built(name: str) -> nn.Module:
     """The module `name` in float64, with the same values in every call."""
-    with torch.random.fork_rng():
-        torch.manual_seed(3)
+    with _seeded(3):
         return MODELS[name]().double()
 
 
 def drawn(seed: int) -> nn.Module:
     """A module drawn at random: some layers of odd sizes, of which one may be used twice."""
     rng = random.Random(seed)
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
+    with _seeded(seed):
         width = rng.choice(WIDTHS)
         layers: list[nn.Module] = [Features(), nn.Linear(COLUMNS, width)]
         for _ in range(rng.randint(1, 4)):
