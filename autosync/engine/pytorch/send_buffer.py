@@ -2,8 +2,9 @@
 
 Bytes in the kernel's buffer can no longer be overtaken by urgent messages, and several connections fill the queues of
 shared links with such bytes. A buffer has to hold the bytes of a round trip at the connection's rate, which BBR
-congestion control takes for the need of a link, too (Cardwell et al., ACM Queue 2016). The size never shrinks: a
-connection stands still while its buffer holds more than its size.
+congestion control takes for the need of a link, too (Cardwell et al., ACM Queue 2016). A buffer also has to hold two of
+the connection's segments: a receiver that holds less delays its acknowledgement by up to 40 ms, and the sender waits.
+The size never shrinks: a connection stands still while its buffer holds more than its size.
 """
 
 from __future__ import annotations
@@ -17,6 +18,9 @@ LEAST_BYTES = 1 << 14
 
 UNKNOWN_BYTES = 1 << 17
 """The size on systems that tell no rates."""
+
+SEGMENTS = 2
+"""Segments that a buffer holds at least. They are large only on a loopback interface, 32 KiB, where nothing is slow."""
 
 PERIOD = 32
 """The buffer is checked as often as it has been full this many times, because a check costs as much as a small send."""
@@ -39,7 +43,8 @@ class SendBuffer:
         self._fillings = 0
         self.bytes = 0
         """The size that was set last."""
-        self._set(UNKNOWN_BYTES if self._round_trip_bytes() is None else LEAST_BYTES)
+        segment = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG)
+        self._set(UNKNOWN_BYTES if self._round_trip_bytes() is None else max(LEAST_BYTES, SEGMENTS * segment))
 
     def grow(self) -> None:
         """Enlarge the buffer now and then if the link needs more; call when the buffer is full."""

@@ -7,6 +7,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import pytest
 
@@ -101,13 +102,31 @@ def test_an_urgent_message_overtakes_a_large_one(pair: list[SocketTransport]) ->
     assert [tag for tag, _ in inbox.arrived] == [urgent, large, later]  # a later step waits for the earlier one
 
 
-def test_the_send_buffer_is_small_and_grows_while_it_slows_the_connection_down() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        sender = socket.create_connection(listener.getsockname())
+@contextmanager
+def connected(segment: int | None = None) -> Iterator[tuple[socket.socket, socket.socket]]:
+    """Two ends of a connection on the loopback interface, with segments of at most `segment` bytes."""
+    with socket.create_server(("127.0.0.1", 0)) as listener, socket.socket() as sender:
+        if segment is not None:
+            sender.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, segment)
+        sender.connect(listener.getsockname())
         receiver, _ = listener.accept()
-    with sender, receiver:
+        with receiver:
+            yield sender, receiver
+
+
+def test_the_send_buffer_holds_two_segments() -> None:
+    """With less, a receiver delays its acknowledgements, and each takes 40 ms."""
+    with connected(1448) as (sender, _):
+        assert SendBuffer(sender).bytes == LEAST_BYTES
+    with connected() as (sender, _):
+        segment = sender.getsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG)
+        assert segment > LEAST_BYTES
+        assert SendBuffer(sender).bytes == 2 * segment
+
+
+def test_the_send_buffer_grows_while_it_slows_the_connection_down() -> None:
+    with connected() as (sender, receiver):
         buffer = SendBuffer(sender)
-        first = buffer.bytes
         buffer._set(1)  # the kernel takes its own least size
         sizes = [buffer.bytes]
         memory = bytearray(1 << 16)
@@ -118,7 +137,6 @@ def test_the_send_buffer_is_small_and_grows_while_it_slows_the_connection_down()
                 left -= receiver.recv_into(memory, left)
             buffer.grow()
             sizes.append(buffer.bytes)
-    assert first == LEAST_BYTES
     assert sizes == sorted(sizes)
     assert 1 < sizes[-1] < 1 << 24
 
