@@ -234,16 +234,17 @@ def _interval_in_words(interval: Sequence[float] | None, rounds: int) -> str:
 
 
 def bound_in_words(verdict: Mapping[str, Any]) -> str:
-    """How much of the gap to the lower bound the winner closes, and the bound's parts; "" for a verdict without one."""
+    """The lower bound with its parts, and the share of the gap that the winner closes; "" for a verdict without one."""
     bound = verdict.get("bound")
     if not bound:
         return ""
+    least = milliseconds(bound["seconds"], verdict.get("time", "real"))
+    of_any, parts = "the lower bound of a step with any exact strategy", bound_parts(bound["reason"])
+    if "share_gone" not in bound:
+        return f"{of_any.capitalize()} is {least} ({parts})."
     low, high = (f"{100 * share:.0f}" for share in bound["share_gone_interval"])
-    return (
-        f"It closes {100 * bound['share_gone']:.0f} % [{low}, {high}] of the gap between the best baseline and "
-        f"{milliseconds(bound['seconds'], verdict.get('time', 'real'))}, the lower bound of a step with any exact "
-        f"strategy ({bound_parts(bound['reason'])})."
-    )
+    share = f"{100 * bound['share_gone']:.0f} % [{low}, {high}]"
+    return f"It closes {share} of the gap between the best baseline and {least}, {of_any} ({parts})."
 
 
 def bound_parts(reason: str) -> str:

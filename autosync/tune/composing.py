@@ -86,10 +86,10 @@ def _baselines_in_words(
             yield f"  {name} equals {same} on this cluster."
     if trials < 2 * different - early:
         timed = min(trials, early) + max(0, trials - early) // 2
-        left = different - timed
+        left, candidates = different - timed, count_of(trials - timed, "candidate")
         yield (
-            f"  With --trials {trials}, {count_of(trials - timed, 'candidate')} and {count_of(timed, 'baseline')} are "
-            f"timed; {count_of(left, 'baseline')} {'is' if left == 1 else 'are'} not, and might be the fastest."
+            f"  With --trials {trials}, {count_of(timed, 'baseline')} and at most {candidates} are timed; "
+            f"{count_of(left, 'baseline')} {'is' if left == 1 else 'are'} not, and might be the fastest."
         )
 
 

@@ -1,16 +1,17 @@
 """The result of a run: tables of finalists and of worths, the verdict in words, and the result in JSON."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from autosync.cost import step_bound
+from autosync.errors import AutosyncError
 from autosync.runs import Contender, bound_in_words, contenders, contenders_table, verdict_in_words
 from autosync.runs.tables import FittedTable
 from autosync.search.verdict.counterfactuals import Worth
-from autosync.search.verdict.judging import Verdict
-from autosync.spec import ModelSpec, RuntimeRecord
+from autosync.search.verdict.judging import OverDefault, Verdict
+from autosync.spec import ModelSpec, RuntimeRecord, Strategy
 from autosync.tune.progress import Standing
 
 
@@ -63,7 +64,7 @@ def worths_table(worths: Sequence[Worth]) -> FittedTable:
 
 
 def verdict_lines(result: SearchResult) -> list[str]:
-    """The verdict in one or two lines: the gain over baselines and, for a proven gain, the gap to the bound."""
+    """The verdict in one or two lines: the gain over baselines, and the lower bound if it is known."""
     document = _verdict_document(result, result.verdict)
     return [line for line in (verdict_in_words(document), bound_in_words(document)) if line]
 
@@ -103,20 +104,18 @@ def _verdict_document(result: SearchResult, verdict: Verdict) -> dict[str, Any]:
     baseline = next(
         (contender for contender in result.contenders() if contender.digest == verdict.baseline.digest), None
     )
-    if not verdict.beyond_noise or verdict.interval is None or baseline is None or baseline.median_seconds is None:
+    if baseline is None or baseline.median_seconds is None:
         return document
     overlaps = any(trial.strategy.overlap_next_forward for trial in result.trials)
     bound = step_bound(result.model, result.trials[0].cluster, overlaps)
-    shares = [bound.gap_closed(baseline.median_seconds, speedup) for speedup in (verdict.speedup, *verdict.interval)]
-    known = [share for share in shares if share is not None]
-    if known:
-        share, *interval = known
-        document["bound"] = {
-            "seconds": bound.seconds,
-            "reason": bound.reason,
-            "share_gone": share,
-            "share_gone_interval": interval,
-        }
+    if bound.gap_closed(baseline.median_seconds, 1.0) is None:
+        return document
+    document["bound"] = {"seconds": bound.seconds, "reason": bound.reason}
+    if verdict.beyond_noise and verdict.interval is not None:
+        share, *interval = (
+            bound.gap_closed(baseline.median_seconds, speedup) for speedup in (verdict.speedup, *verdict.interval)
+        )
+        document["bound"] |= {"share_gone": share, "share_gone_interval": interval}
     return document
 
 
@@ -141,6 +140,44 @@ def verdict_json(verdict: Verdict, marks: Mapping[str, str]) -> dict[str, Any]:
         "note": verdict.note,
         **marks,
     }
+
+
+def verdict_of(document: Mapping[str, Any], strategy_with: Callable[[str], Strategy | None]) -> Verdict:
+    """The verdict whose JSON is `document`; `strategy_with` finds a strategy by its digest.
+
+    Raises `AutosyncError` if a strategy is missing.
+    """
+
+    def strategy(digest: str) -> Strategy:
+        if (found := strategy_with(digest)) is None:
+            raise AutosyncError(f"The strategy {digest} of the verdict is in none of the run's records.")
+        return found
+
+    default, candidate = document.get("over_default"), document["candidate"]
+    return Verdict(
+        winner=strategy(document["winner"]),
+        winner_label=document["winner_label"],
+        baseline=strategy(document["baseline"]),
+        baseline_label=document["baseline_label"],
+        candidate=None if candidate is None else strategy(candidate),
+        speedup=document["speedup"],
+        interval=_pair(document["speedup_interval"]),
+        beyond_noise=document["beyond_noise"],
+        rounds=document["rounds"],
+        note=document["note"],
+        over_default=default
+        and OverDefault(
+            default["strategy_digest"],
+            default["label"],
+            default["speedup"],
+            _pair(default["speedup_interval"]),
+            default["rounds"],
+        ),
+    )
+
+
+def _pair(ends: Sequence[float] | None) -> tuple[float, float] | None:
+    return None if ends is None else (ends[0], ends[1])
 
 
 def _ends(interval: tuple[float, float] | None) -> list[float] | None:

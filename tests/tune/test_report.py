@@ -11,6 +11,7 @@ import pytest
 from rich.console import Console
 
 from autosync.cost import step_bound
+from autosync.errors import AutosyncError
 from autosync.report.findings import Findings
 from autosync.report.sections.headline import headline_of
 from autosync.runs import Run, bound_parts, verdict_in_words
@@ -27,7 +28,7 @@ from autosync.spec import (
     VariableStrategy,
 )
 from autosync.spec.node import LEAST_FIGURE, MOST_FIGURE
-from autosync.tune.result import SearchResult, result_json, result_table, verdict_json, verdict_lines
+from autosync.tune.result import SearchResult, result_json, result_table, verdict_json, verdict_lines, verdict_of
 from tests.tune.pretend import MODEL
 from tests.tune.records import baseline, found, record
 
@@ -227,7 +228,20 @@ def test_beside_the_verdict_stand_the_default_of_frameworks_and_the_way_to_the_b
     )
     assert second.startswith(f"It closes {100 * bound['share_gone']:.0f} % [")
     assert f"] of the gap between the best baseline and {1e3 * bound_seconds:.1f} ms" in second
-    assert len(verdict_lines(NOISY)) == 1
+    assert verdict_lines(NOISY)[1].startswith(
+        f"The lower bound of a step with any exact strategy is {1e3 * bound_seconds:.1f} ms ("
+    )
+    assert result_json(NOISY, 1.0)["verdict"]["bound"] == {"seconds": bound_seconds, "reason": bound["reason"]}
+
+
+@pytest.mark.parametrize("result", [FASTER, NOISY], ids=["gain", "noise"])
+def test_the_verdict_is_read_back_from_the_result(result: SearchResult) -> None:
+    verdict = with_default(result.verdict, result.rounds, BASELINES)
+    document = json.loads(json.dumps(result_json(replace(result, verdict=verdict), 1.0)))["verdict"]
+    strategies = {record.strategy.digest: record.strategy for turn in result.rounds for record in turn}
+    assert verdict_of(document, strategies.get) == verdict
+    with pytest.raises(AutosyncError, match="is in none of the run's records"):
+        verdict_of(document, {}.get)
 
 
 def test_a_search_over_steps_without_a_barrier_is_held_against_their_bound(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from ray.tune import Callback as TuneCallback
 
-from autosync.errors import TrialError
+from autosync.errors import TrialError, did_you_mean
 from autosync.files import write_atomically
 from autosync.runs import is_run, read_run
 from autosync.shadows import check_path
@@ -119,7 +119,8 @@ def _check_names(options: Iterable[str]) -> None:
         )
     known = MoreOptions.__annotations__
     if unknown := [name for name in options if name not in known]:
-        raise OptionsError(f"find_strategy has no option {unknown[0]!r}; it also has {', '.join(sorted(known))}.")
+        also = f"it also has {', '.join(sorted(known))}"
+        raise OptionsError(f"find_strategy has no option {unknown[0]!r}; {also}.{did_you_mean(unknown[0], known)}")
 
 
 def _search(options: TuneOptions, text: str | None, callbacks: list[Callback | TuneCallback], progress: bool) -> Result:
@@ -131,14 +132,12 @@ def _search(options: TuneOptions, text: str | None, callbacks: list[Callback | T
     of_tune = [callback for callback in callbacks if isinstance(callback, TuneCallback)]
     functions = [callback for callback in callbacks if not isinstance(callback, TuneCallback)]
     observer = CallingObserver(printing_observer(progress), functions)
-    verdict = None
     try:
-        ended = run_in_folder(options, observer, options.arguments(), tune_callbacks=of_tune)
-        verdict = None if ended is None else ended.verdict
+        run_in_folder(options, observer, options.arguments(), tune_callbacks=of_tune)
     except KeyboardInterrupt:
         if not is_run(options.out) or not read_run(options.out, options.data).trials:
             raise
-    result = Result(read_run(options.out, options.data), verdict)
+    result = Result(read_run(options.out, options.data))
     if not result.run.trials:
         raise TrialError(f"The search in {options.out} ended before its first trial; raise time_budget.")
     return result

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
+from functools import cached_property
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, final
 
+from autosync.cost import StepBound
 from autosync.errors import TrialError
-from autosync.runs import COLUMNS, Run, contenders_of, trial_rows, verdict_in_words
+from autosync.runs import COLUMNS, Run, bound_parts, contenders_of, read_run, trial_rows, verdict_in_words
 from autosync.runs.documents import run_document
 from autosync.search.verdict.judging import Verdict
 from autosync.spec import RuntimeRecord, Strategy
+from autosync.spec.address import place_of
 from autosync.tune.directory import RunDirectory
+from autosync.tune.result import verdict_of
 from autosync.words.quantities import count_of, milliseconds
 
 if TYPE_CHECKING:
@@ -36,8 +41,29 @@ class Result:
 
     run: Run
     """The folder of the search, as read at its end."""
-    verdict: Verdict | None
-    """The best candidate compared with the best baseline; None without finals."""
+
+    @classmethod
+    def load(cls, folder: str | os.PathLike[str], data: str | None = None) -> Result:
+        """The result of an earlier search in `folder`.
+
+        `data` is the place of its records, as for `autosync runs show --data`, if they are not where the search left
+        them. Raises `AutosyncError`.
+        """
+        return cls(read_run(Path(folder), None if data is None else place_of(data)))
+
+    @cached_property
+    def verdict(self) -> Verdict | None:
+        """The best candidate compared with the best baseline; None without finals."""
+        return None if self.run.verdict is None else verdict_of(self.run.verdict, self.run.strategy_with)
+
+    @property
+    def bound(self) -> StepBound | None:
+        """The lower bound of a step with any exact strategy: its seconds, and their parts in words.
+
+        None without finals, and if the best baseline is as fast.
+        """
+        bound = (self.run.verdict or {}).get("bound")
+        return None if bound is None else StepBound(bound["seconds"], bound_parts(bound["reason"]))
 
     @property
     def folder(self) -> Path:
@@ -114,7 +140,7 @@ class Result:
         return self._figure("step")
 
     def plot_importance(self) -> Figure:
-        """The share of the variance of step times that each factor explains."""
+        """The share of the variance of step times that each factor explains; a search needs 20 strategies for it."""
         return self._figure("importance")
 
     def __str__(self) -> str:

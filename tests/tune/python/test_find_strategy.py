@@ -16,6 +16,7 @@ from autosync.errors import AutosyncError, ModelError
 from autosync.spec import Strategy
 from autosync.tune.options import OptionsError, TuneOptions
 from autosync.tune.python.find_strategy import MoreOptions
+from autosync.tune.python.result import Result
 from tests.report.pages import seen
 from tests.tune.jobs import Job, ended
 from tests.tune.python.scripts import MODEL
@@ -119,6 +120,18 @@ def test_a_script_gets_tables_figures_and_the_page(script_results: tuple[Path, d
     assert result["html"].count("<tr>") > TRIALS
 
 
+def test_a_result_is_loaded_from_the_folder_of_its_search(script_results: tuple[Path, dict[str, Any]]) -> None:
+    folder, seen_there = script_results
+    result = Result.load(folder / "runs/one")
+    assert result.verdict is not None
+    assert [result.verdict.winner.digest, result.verdict.speedup] == seen_there["verdict"]
+    assert (str(result), result.strategy.to_json()) == (seen_there["text"], seen_there["strategy"])
+    bound = json.loads((folder / "runs/one/result.json").read_text())["verdict"].get("bound")
+    assert (bound and bound["seconds"]) == (result.bound and result.bound.seconds)
+    with pytest.raises(AutosyncError, match=r"A run is a directory with a run.json"):
+        Result.load(folder)
+
+
 def test_the_copied_model_is_in_the_folder_and_commands_find_it(script_results: tuple[Path, dict[str, Any]]) -> None:
     folder, _ = script_results
     run = folder / "runs/one"
@@ -207,7 +220,7 @@ def build() -> None:
         ({"trials": 0}, "--trials must be greater than or equal to 1, not 0"),
         ({"time_budget": -1.0}, "--time-budget must be greater than 0"),
         ({"workers": 2, "cluster": "cluster.yaml"}, "--workers and --cluster exclude each other"),
-        ({"steps": 3}, "find_strategy has no option 'steps'; it also has capture_time_limit_seconds, counterfactuals"),
+        ({"steps": 3}, r"has no option 'steps'; it also has capture_time.*Did you mean 'timed_steps'\?"),
         (
             {"emulate": "4x200mbit"},
             "makes none; make one with `autosync emulate up`, and run your program with `autosync emulate exec`",
