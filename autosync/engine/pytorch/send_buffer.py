@@ -4,6 +4,7 @@ Bytes in the kernel's buffer can no longer be overtaken by urgent messages, and 
 shared links with such bytes. A buffer has to hold the bytes of a round trip at the connection's rate, which BBR
 congestion control takes for the need of a link, too (Cardwell et al., ACM Queue 2016). A buffer also has to hold two of
 the connection's segments: a receiver that holds less delays its acknowledgement by up to 40 ms, and the sender waits.
+Segments are that large on a loopback interface alone.
 The size never shrinks: a connection stands still while its buffer holds more than its size.
 """
 
@@ -18,9 +19,6 @@ LEAST_BYTES = 1 << 14
 
 UNKNOWN_BYTES = 1 << 17
 """The size on systems that tell no rates."""
-
-SEGMENTS = 2
-"""Segments that a buffer holds at least. They are large only on a loopback interface, 32 KiB, where nothing is slow."""
 
 PERIOD = 32
 """The buffer is checked as often as it has been full this many times, because a check costs as much as a small send."""
@@ -44,7 +42,8 @@ class SendBuffer:
         self.bytes = 0
         """The size that was set last."""
         segment = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG)
-        self._set(UNKNOWN_BYTES if self._round_trip_bytes() is None else max(LEAST_BYTES, SEGMENTS * segment))
+        least = LEAST_BYTES if segment < LEAST_BYTES else 2 * segment
+        self._set(UNKNOWN_BYTES if self._round_trip_bytes() is None else least)
 
     def grow(self) -> None:
         """Enlarge the buffer now and then if the link needs more; call when the buffer is full."""

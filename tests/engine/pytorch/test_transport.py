@@ -116,8 +116,9 @@ def connected(segment: int | None = None) -> Iterator[tuple[socket.socket, socke
 
 def test_the_send_buffer_holds_two_segments() -> None:
     """With less, a receiver delays its acknowledgements, and each takes 40 ms."""
-    with connected(1448) as (sender, _):
-        assert SendBuffer(sender).bytes == LEAST_BYTES
+    for segment in (1448, 8948):  # of usual frames, and of large ones
+        with connected(segment) as (sender, _):
+            assert SendBuffer(sender).bytes == LEAST_BYTES
     with connected() as (sender, _):
         segment = sender.getsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG)
         assert segment > LEAST_BYTES
