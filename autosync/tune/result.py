@@ -150,7 +150,9 @@ def verdict_of(document: Mapping[str, Any], strategy_with: Callable[[str], Strat
 
     def strategy(digest: str) -> Strategy:
         if (found := strategy_with(digest)) is None:
-            raise AutosyncError(f"The strategy {digest} of the verdict is in none of the run's records.")
+            raise AutosyncError(
+                f"The strategy {digest} of the verdict is in none of the records here; name the place of the search's."
+            )
         return found
 
     default, candidate = document.get("over_default"), document["candidate"]

@@ -240,7 +240,7 @@ def test_the_verdict_is_read_back_from_the_result(result: SearchResult) -> None:
     document = json.loads(json.dumps(result_json(replace(result, verdict=verdict), 1.0)))["verdict"]
     strategies = {record.strategy.digest: record.strategy for turn in result.rounds for record in turn}
     assert verdict_of(document, strategies.get) == verdict
-    with pytest.raises(AutosyncError, match="is in none of the run's records"):
+    with pytest.raises(AutosyncError, match="is in none of the records here; name the place"):
         verdict_of(document, {}.get)
 
 
