@@ -4,8 +4,8 @@ Bytes in the kernel's buffer can no longer be overtaken by urgent messages, and 
 shared links with such bytes. A buffer has to hold the bytes of a round trip at the connection's rate, which BBR
 congestion control takes for the need of a link, too (Cardwell et al., ACM Queue 2016). A buffer also has to hold two of
 the connection's segments: a receiver that holds less delays its acknowledgement by up to 40 ms, and the sender waits.
-Segments are that large on a loopback interface alone.
-The size never shrinks: a connection stands still while its buffer holds more than its size.
+Segments are that large on a loopback interface alone. The size never shrinks: a connection stands still while its
+buffer holds more than its size.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, final
 
 from autosync.cost import StepBound
 from autosync.errors import TrialError
-from autosync.runs import COLUMNS, Run, bound_parts, contenders_of, read_run, trial_rows, verdict_in_words
+from autosync.runs import COLUMNS, Run, contenders_of, read_run, trial_rows, verdict_in_words
 from autosync.runs.documents import run_document
 from autosync.search.verdict.judging import Verdict
 from autosync.spec import RuntimeRecord, Strategy
@@ -58,12 +58,9 @@ class Result:
 
     @property
     def bound(self) -> StepBound | None:
-        """The lower bound of a step with any exact strategy: its seconds, and their parts in words.
-
-        None without finals, and if the best baseline is as fast.
-        """
+        """The lower bound of a step with any exact strategy; None without finals, or if the best baseline has it."""
         bound = (self.run.verdict or {}).get("bound")
-        return None if bound is None else StepBound(bound["seconds"], bound_parts(bound["reason"]))
+        return None if bound is None else StepBound(bound["seconds"], bound["reason"])
 
     @property
     def folder(self) -> Path:
