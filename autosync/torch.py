@@ -27,13 +27,12 @@ from autosync.shadows import check_path
 
 check_path()  # before the imports below: a user's file trials.py would fail them without a reason
 
-from autosync.baselines import baselines_for
 from autosync.engine.pytorch.distribution import synchronize
 from autosync.engine.pytorch.sharded_state import ShardedOptimizerState
 from autosync.engine.pytorch.synchronizer import GradientSynchronizer
 from autosync.errors import SpecError
 from autosync.spec import ClusterSpec, Strategy, read_json
-from autosync.train.given_strategy import read_strategy
+from autosync.train.given_strategy import read_strategy_or_baseline
 from trials.cluster.file import read_cluster_file
 
 __all__ = ["clip_grad_norm_", "distribute", "no_sync", "optimizer_shards", "undistribute"]
@@ -100,7 +99,7 @@ def distribute(
         cluster = _cluster_of_search(Path(strategy))
     _synchronizers[model] = synchronize(
         model,
-        _strategy_or_baseline(strategy),
+        read_strategy_or_baseline(strategy, "pytorch"),
         cluster,
         optimizer=optimizer,
         overlaps=overlap_next_forward,
@@ -109,19 +108,6 @@ def distribute(
         transport=transport,
     )
     return model
-
-
-def _strategy_or_baseline(given: Strategy | Mapping[str, Any] | str | os.PathLike[str]) -> Strategy | str:
-    """The strategy, or the name of a baseline. Raises `SpecError`."""
-    if isinstance(given, str):
-        known = baselines_for("pytorch")
-        if given in known:
-            return given
-        if given.isidentifier() and not Path(given).exists():
-            raise SpecError(
-                f"{given!r} is neither a strategy file nor a baseline; the baselines are {', '.join(known)}."
-            )
-    return read_strategy(given)
 
 
 def _cluster_of_search(strategy: Path) -> ClusterSpec | None:

@@ -6,11 +6,12 @@ import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from autosync.baselines import baselines_for
 from autosync.engine.core.registry import check_engine_installed
 from autosync.engine.tensorflow.loading import check_backend
 from autosync.spec import ClusterSpec, Strategy
 from autosync.train.data import BatchForm, Weighted, as_arrays
-from autosync.train.given_strategy import check_devices, read_strategy, workers_named
+from autosync.train.given_strategy import check_devices, read_strategy_or_baseline, workers_named
 from autosync.train.place import PlaceOptions, open_place
 from autosync.train.running import Objective
 from autosync.train.trainer import Trainer
@@ -40,7 +41,8 @@ def distribute(
             each example, which are averaged. None for the loss that the model is compiled with.
         optimizer: a `keras.optimizers.Optimizer` or the name of one. An optimizer that has trained this model already,
             as after `keras.models.load_model`, resumes. None for the optimizer of a compiled model.
-        strategy: the output of `autosync tune`: a file, its document, or a `Strategy`.
+        strategy: a strategy file, as `autosync tune` writes it, its JSON document, a `Strategy`, or the name of a
+            baseline such as "byteps" (`autosync.baselines.baselines_for` has all names).
         cluster: None for the Ray cluster in $RAY_ADDRESS, or a local one that is started and ended with the trainer;
             the address of another cluster; a cluster file (.yaml) or a `ClusterSpec` whose nodes are Ray's.
         backend: "ray", or "local" for logical devices of this process (see `use_logical_devices`).
@@ -59,11 +61,15 @@ def distribute(
     check_engine_installed()
     check_backend()
     check_model(model, loss, optimizer)
-    wanted = read_strategy(strategy)
-    place = open_place(PlaceOptions(cluster, backend, workers), workers_named(wanted))
+    read = read_strategy_or_baseline(strategy, "tensorflow")
+    wanted = baselines_for("tensorflow")[read] if isinstance(read, str) else read
+    place = open_place(
+        PlaceOptions(cluster, backend, workers), workers_named(wanted) if isinstance(wanted, Strategy) else None
+    )
     objective = Objective(loss, metrics)
     try:
-        check_devices(wanted, place.cluster)
+        if isinstance(wanted, Strategy):
+            check_devices(wanted, place.cluster)
         trainer = Trainer(
             model, wanted, place, lambda batch: _task_of_model(model, objective, optimizer, batch), objective
         )

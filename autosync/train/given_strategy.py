@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from autosync.baselines import baselines_for
 from autosync.errors import SpecError, TrainingError
 from autosync.spec import (
     MOST_DEVICES,
@@ -37,6 +38,24 @@ def read_strategy(strategy: Strategy | Mapping[str, Any] | str | os.PathLike[str
             f"Strategy file {str(file)!r} cannot be read: {error.strerror}; autosync tune finds strategies."
         ) from None
     return Strategy.from_json(document)
+
+
+def read_strategy_or_baseline(
+    given: Strategy | Mapping[str, Any] | str | os.PathLike[str], framework: str
+) -> Strategy | str:
+    """Return the strategy as `read_strategy` does, or the name of a baseline of the engine `framework`.
+
+    Raises `SpecError`.
+    """
+    if isinstance(given, str):
+        known = baselines_for(framework)
+        if given in known:
+            return given
+        if given.isidentifier() and not Path(given).exists():
+            raise SpecError(
+                f"{given!r} is neither a strategy file nor a baseline; the baselines are {', '.join(known)}."
+            )
+    return read_strategy(given)
 
 
 def workers_named(strategy: Strategy) -> int | None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
+from autosync.baselines import Baseline
 from autosync.engine.core.registry import engine_named
 from autosync.engine.tensorflow.training.callbacks import Extent, Hooks
 from autosync.engine.tensorflow.training.keras_data import DataArguments
@@ -41,7 +42,7 @@ class Trainer:
     def __init__(
         self,
         model: Any,
-        strategy: Strategy,
+        strategy: Strategy | Baseline,
         place: TrainingPlace,
         task_of: Callable[[Any], TrainingTask],
         objective: Objective = Objective(),  # noqa: B008 (frozen)
@@ -50,11 +51,11 @@ class Trainer:
         with.
         """
         self.model = model
-        self.strategy = strategy
         self.cluster = place.cluster
         self.notes: tuple[str, ...] = place.notes
         self.spec: ModelSpec | None = None
         """The spec of the model, once it is captured."""
+        self._given = strategy
         self._place = place
         self._task_of = task_of
         self._objective = objective
@@ -69,6 +70,13 @@ class Trainer:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    @property
+    def strategy(self) -> Strategy:
+        """The strategy. Raises `TrainingError` for a baseline before the model is captured."""
+        if not isinstance(self._given, Strategy):
+            raise TrainingError("The strategy of a baseline is known once the model is captured; call prepare(batch).")
+        return self._given
 
     @property
     def steps(self) -> int:
@@ -95,8 +103,11 @@ class Trainer:
             captured = engine.profile(captured)  # a paced pass follows the measured profile
             self.notes += (PACED,)
         names = [variable.name for variable in captured.spec.variables]
-        self.strategy = rename_for(self.strategy, names, captured.state_names)
         self.spec = captured.spec
+        if isinstance(self._given, Strategy):
+            self._given = rename_for(self._given, names, captured.state_names)
+        else:
+            self._given = self._given(captured.spec, self.cluster)
         if task.any_batch_size:
             check_factors(self.strategy, captured.spec)
         check_strategy(self.strategy, captured.spec, self.cluster)
@@ -180,7 +191,9 @@ class Trainer:
         validation_size = validation_batch_size or batch_size
         validation = Validation(held_out, validation_size, validation_steps, validation_freq)
         if self._running is None:
-            batch, dataset = first_batch(dataset, len(self.strategy.replicas))
+            is_known = isinstance(self._given, Strategy)
+            replicas = self.strategy.replicas if is_known else self.cluster.replica_devices
+            batch, dataset = first_batch(dataset, len(replicas))
             self.prepare(batch)
         running, mirror = self._ready()
         assert self._measures is not None, "made with the rest"

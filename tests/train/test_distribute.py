@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import autosync
+from autosync.baselines import BASELINES
 from autosync.errors import AutosyncError, ClusterError, ModelError, TrainingError
 from autosync.spec import AllReduce, SufficientFactors, VariableStrategy
 from autosync.train import Trainer
@@ -58,6 +59,7 @@ def refused(**changed: Any) -> str:
         ({"loss": "wrong"}, "'classifier' names the loss 'wrong', which Keras does not know."),
         ({"example": (EXAMPLE[0],)}, "A batch must be a pair (inputs, targets), perhaps"),
         ({"backend": "gpu"}, "backend must be 'ray' or 'local', not 'gpu'."),
+        ({"strategy": "byteqs"}, "'byteqs' is neither a strategy file nor a baseline; the baselines are par"),
         ({"workers": 2}, "A strategy runs on the devices it names, but the cluster has no node0/cpu:2;"),
         ({"cluster": local_cluster(2)}, "A strategy runs on the devices it names, but the cluster has no node0/cpu:2;"),
         ({"workers": 9}, "call autosync.train.use_logical_devices(9) before the model is built."),
@@ -65,6 +67,21 @@ def refused(**changed: Any) -> str:
 )
 def test_parts_that_do_not_go_together_are_refused(changed: dict[str, Any], sentence: str) -> None:
     assert sentence in refused(**changed)
+
+
+def test_a_baseline_is_named_in_place_of_a_strategy() -> None:
+    def parts() -> tuple[Any, ...]:
+        return classifier(), LOSS, keras.optimizers.SGD(0.1)
+
+    with autosync.distribute(*parts(), "all_reduce_25mb", backend="local", workers=3) as trainer:
+        with pytest.raises(TrainingError, match="is known once the model is captured"):
+            _ = trainer.strategy
+        history = trainer.fit(batches((6, 6)))
+        named = trainer.strategy
+        assert trainer.spec is not None
+        assert named == BASELINES["all_reduce_25mb"](trainer.spec, trainer.cluster)
+    with autosync.distribute(*parts(), named, backend="local") as trainer:
+        assert trainer.fit(batches((6, 6))).loss == history.loss
 
 
 def test_a_loss_that_is_no_mean_over_examples_is_refused() -> None:
