@@ -133,7 +133,7 @@ def uncut(variable: str, synchronizer: Synchronizer) -> VariableStrategy:
     return VariableStrategy(variable, (synchronizer,))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Strategy(CachedHash):
     """How a set of replicas synchronizes every variable of a model. `variables` are in graph order.
 
@@ -161,6 +161,12 @@ class Strategy(CachedHash):
         twice = first_repeated(decision.variable for decision in self.variables)
         if twice is not None:
             raise SpecError(f"A strategy decides each variable once, but names {quote(twice)} twice.")
+
+    def __repr__(self) -> str:
+        """One short line for notebooks and tracebacks; `to_json` has all decisions."""
+        kinds = ("under DistributedDataParallel",) if self.ddp else ("without a barrier",) * self.overlap_next_forward
+        sizes = (f"variables: {len(self.variables)}", f"replicas: {len(self.replicas)}")
+        return f"<{', '.join((f'Strategy {self.digest[:8]}', *sizes, *kinds))}>"
 
     @cached_property
     def digest(self) -> str:

@@ -102,6 +102,12 @@ def test_merging_two_groups_changes_the_digest():
     assert apart.digest != together.digest
 
 
+def test_a_strategy_is_shown_as_one_short_line():
+    whole = Strategy(("a/cpu:0", "b/cpu:0"), (VariableStrategy("w", (AllReduce(0),)),))
+    assert repr(whole) == f"<Strategy {whole.digest[:8]}, variables: 1, replicas: 2>"
+    assert repr(replace(whole, overlap_next_forward=True)).endswith(", replicas: 2, without a barrier>")
+
+
 def test_groups_are_numbered_in_order_of_first_use():
     strategy = Strategy(
         ("a/cpu:0",), (VariableStrategy("v", (AllReduce(9), SERVER, AllReduce(4), AllReduce(9)), Partition(0, 4)),)
