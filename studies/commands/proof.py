@@ -16,7 +16,7 @@ MINUTE = 60.0
 def command() -> None:
     """Compare searches with DDP and an all-reduce tuned by hand, on PyTorch and paced clusters.
 
-    Run `bounds` and `teach`, then `run` in as many pieces as you like, then `tables`.
+    Run `bounds` and `teach`, then `run` in as many pieces as you like, then `train` and `tables`.
     """
 
 
@@ -92,6 +92,25 @@ def run(out: Path, data: Path, cells: str, minutes: float, **options: Any) -> No
     with Folder(out).held():
         left = run_jobs(ProofOrder(jobs, out, data, MINUTE * minutes, **options), say)
     say(f"{left} of {len(jobs)} jobs are left.")
+
+
+@command.command()
+@OUT
+@CELLS
+@click.option("--rounds", type=click.IntRange(1), default=5, help="Turns of each strategy.")
+def train(out: Path, cells: str, rounds: int) -> None:
+    """Train under the winners of finished cells with `torchrun`, in turns with DDP. Needs Linux, and the machine alone.
+
+    Gradients are computed on batches, and held until their times on the paced nodes.
+    """
+    from studies.collect.folder import Folder
+    from studies.proof.cells import jobs_like
+    from studies.proof.training import train as train_jobs
+    from trials.emulate.rootless import begin_as_root
+
+    begin_as_root(Folder(out).cluster_name)
+    with Folder(out).held():
+        train_jobs(jobs_like(cells), out, rounds, say)
 
 
 @command.command()

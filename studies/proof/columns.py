@@ -1,4 +1,4 @@
-"""The columns of the proof's results: a row per method and job, and a row per finalist and job."""
+"""The columns of the proof's results: a row for each method, finalist and trained strategy of a job."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -42,6 +42,18 @@ FINALS = (
     ResultColumn("limit", "text", "none", "what sets that bound"),
     ResultColumn("engine", "text", "none", "version of the engine"),
     ResultColumn("finished_at", "number", "s", "end of the finals, since 1970"),
+)
+
+TRAINING = (
+    *JOB,
+    ResultColumn("strategy", "text", "none", "digest of the strategy"),
+    ResultColumn("label", "text", "none", "source of the strategy"),
+    ResultColumn("roles", "texts", "none", "`default`, `baseline` or the method that returned it"),
+    ResultColumn("seconds", "numbers", "s", "mean step time in each round, computed passes held to the pace"),
+    ResultColumn("losses", "numbers", "none", "mean loss over all ranks at the end of each round"),
+    ResultColumn("late_seconds", "number", "s", "mean lateness of a step's last gradient"),
+    ResultColumn("engine", "text", "none", "version of the engine"),
+    ResultColumn("finished_at", "number", "s", "end of the training, since 1970"),
 )
 
 

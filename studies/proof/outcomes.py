@@ -135,6 +135,14 @@ def outcomes_of(finals: Iterable[Row], methods: Iterable[Row]) -> list[JobOutcom
     return [JobOutcome(rows, runs.get(job, {})) for job, rows in sorted(by_job.items())]
 
 
+def trained(training: Iterable[Row]) -> dict[tuple[CellName, int], JobOutcome]:
+    """Return the jobs that were trained, by cell and seed, with the rows of training in place of finals."""
+    by_job: dict[tuple[CellName, int], list[Row]] = {}
+    for row in training:
+        by_job.setdefault((CellName(row["model"], row["cluster"]), row["seed"]), []).append(row)
+    return {job: JobOutcome(rows, {}) for job, rows in sorted(by_job.items())}
+
+
 def by_cell(outcomes: Sequence[JobOutcome]) -> dict[CellName, list[JobOutcome]]:
     cells: dict[CellName, list[JobOutcome]] = {}
     for outcome in outcomes:

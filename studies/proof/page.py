@@ -10,7 +10,7 @@ from studies.pages import RC, write_picture
 from studies.proof.outcomes import by_cell, check_any, outcomes_of
 from studies.proof.pictures import curves_picture, gains_picture
 from studies.proof.results import ProofResults
-from studies.proof.tables import ALL_CELLS, gains_table, methods_table, steps_table, trials_table
+from studies.proof.tables import ALL_CELLS, gains_table, methods_table, steps_table, training_table, trials_table
 from studies.proof.targets import targets_table
 from studies.proof.waterfall import waterfall_picture, waterfall_table, waterfalls
 
@@ -29,6 +29,7 @@ def write_page(out: Path) -> Path:
         targets_table(cells),
         gains_table(cells),
         steps_table(cells),
+        training_table(outcomes, results.training.read()),
         trials_table(cells),
         methods_table(outcomes),
         waterfall_table(falls := waterfalls(cells, results.records.read())),

@@ -1,4 +1,4 @@
-"""The folder of the proof: all records of trials, the finished methods, and the finals, all as Parquet."""
+"""The folder of the proof: all records of trials, the finished methods, the finals and training, all as Parquet."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, final
 from autosync.dataset import RecordStore, ResultStore
 from autosync.spec import RuntimeRecord
 from studies.proof.cells import ProofJob
-from studies.proof.columns import FINALS, METHOD_RUNS, method_key, row_of_method
+from studies.proof.columns import FINALS, METHOD_RUNS, TRAINING, method_key, row_of_method
 from studies.proof.methods import MethodRun
 
 Row = Mapping[str, Any]
@@ -24,6 +24,7 @@ class ProofResults:
     records: RecordStore
     methods: ResultStore
     finals: ResultStore
+    training: ResultStore
 
     @classmethod
     def create(cls, out: Path) -> ProofResults:
@@ -32,6 +33,7 @@ class ProofResults:
             RecordStore.create(out / "records"),
             ResultStore.create(out / "methods", METHOD_RUNS),
             ResultStore.create(out / "finals", FINALS),
+            ResultStore.create(out / "training", TRAINING),
         )
 
     @classmethod
@@ -41,6 +43,7 @@ class ProofResults:
             RecordStore(out / "records"),
             ResultStore(out / "methods", METHOD_RUNS),
             ResultStore(out / "finals", FINALS),
+            ResultStore(out / "training", TRAINING),
         )
 
     def is_done(self, job: ProofJob) -> bool:

@@ -2,7 +2,7 @@
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from autosync.stats.cells import CellName
 from autosync.stats.estimate import geometric_mean, median_of
@@ -12,7 +12,7 @@ from studies.bench.words import in_times, in_trials
 from studies.proof.cells import CLUSTERS, MODELS
 from studies.proof.finals import BASELINE_ROLE, DEFAULT_ROLE
 from studies.proof.methods import ALL_REDUCE, DDP, METHODS, TRIALS
-from studies.proof.outcomes import COMPARED, RIVALS, JobOutcome, median_over_seeds, over_seeds
+from studies.proof.outcomes import COMPARED, RIVALS, JobOutcome, Row, median_over_seeds, over_seeds, trained
 
 Cells = Mapping[CellName, Sequence[JobOutcome]]
 
@@ -99,6 +99,40 @@ def trials_table(cells: Cells) -> TextTable:
             )
             for cell, jobs in cells.items()
         ],
+    )
+
+
+def training_table(outcomes: Sequence[JobOutcome], training: Iterable[Row]) -> TextTable:
+    """Return the table that compares gains in training with gains in the finals."""
+    finals = {(outcome.cell, outcome.finals[0]["seed"]): outcome for outcome in outcomes}
+    compared = {"over DDP": DEFAULT_ROLE, "over the best baseline": BASELINE_ROLE}
+    rows = []
+    for job, outcome in trained(training).items():
+        gains = [in_times(part.speedup(role)) for role in compared.values() for part in (outcome, finals[job])]
+        late = max(row["late_seconds"] for row in outcome.finals)
+        losses = [row["losses"][-1] for row in outcome.finals]
+        rows.append(
+            (
+                *(job[0].cluster, job[0].model),
+                *(_ms([outcome], role) for role in (*compared.values(), OURS)),
+                *gains,
+                *(tenths(1e3 * late), f"{max(losses) - min(losses):.1g}"),
+            )
+        )
+    return TextTable(
+        "training",
+        "In real training",
+        "`torchrun` on all nodes: plain loops with `DistributedDataParallel` or `autosync.torch.distribute` train the "
+        "same model on the same batches, in turns. Passes are computed, and gradients are held until their times on "
+        "the paced nodes. Milliseconds of a step (median over rounds); speed-ups with the interval of the rounds, in "
+        "training and in the finals. *late*: milliseconds by which a step's last gradient is late, on average, under "
+        "the worst strategy. *losses differ by*: the largest difference of the final losses.",
+        (
+            *("cluster", "model", "DDP", "best baseline", OURS),
+            *(title + part for title in compared for part in ("", ", in the finals")),
+            *("late", "losses differ by"),
+        ),
+        rows,
     )
 
 
