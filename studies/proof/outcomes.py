@@ -42,6 +42,10 @@ class JobOutcome:
         return CellName(self.finals[0]["model"], self.finals[0]["cluster"])
 
     @property
+    def seed(self) -> int:
+        return int(self.finals[0]["seed"])
+
+    @property
     def bound_seconds(self) -> float:
         return float(self.finals[0]["bound_seconds"])
 

@@ -104,7 +104,7 @@ def trials_table(cells: Cells) -> TextTable:
 
 def training_table(outcomes: Sequence[JobOutcome], training: Iterable[Row]) -> TextTable:
     """Return the table that compares gains in training with gains in the finals."""
-    finals = {(outcome.cell, outcome.finals[0]["seed"]): outcome for outcome in outcomes}
+    finals = {(outcome.cell, outcome.seed): outcome for outcome in outcomes}
     compared = {"over DDP": DEFAULT_ROLE, "over the best baseline": BASELINE_ROLE}
     rows = []
     for job, outcome in trained(training).items():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -20,7 +21,7 @@ from studies.collect.folder import Folder
 from studies.proof.cells import FRAMEWORK, ProofJob, cluster_named
 from studies.proof.columns import job_columns
 from studies.proof.finals import BASELINE_ROLE, DEFAULT_ROLE
-from studies.proof.outcomes import JobOutcome, Row, outcomes_of
+from studies.proof.outcomes import JobOutcome, Row, check_any, outcomes_of
 from studies.proof.results import ProofResults
 from studies.proof.training_rank import TrainingPlan
 from trials.emulate import Host, down, emulated, start_inside
@@ -35,21 +36,21 @@ PATIENCE_SECONDS = 1200.0
 
 
 def train(jobs: Sequence[ProofJob], out: Path, rounds: int, say: Callable[[str], None]) -> None:
-    """Train under the finalists of each job, and write a row for each strategy. Jobs without finals are passed over.
+    """Train under the finalists of each job that has finals, and write a row for each strategy.
 
     Raises `BenchError`, and `ClusterError` if a cluster cannot be made.
     """
     results = ProofResults.create(out)
-    outcomes = {
-        (str(outcome.cell), outcome.finals[0]["seed"]): outcome
-        for outcome in outcomes_of(results.finals.read(), results.methods.read())
-    }
-    for job in jobs:
-        if (outcome := outcomes.get((str(job.cell), job.seed))) is None or job.key in results.training:
-            continue
-        rows = _train_job(job, outcome, results, out, rounds)
+    outcomes = outcomes_of(results.finals.read(), results.methods.read())
+    check_any(outcomes, out)
+    by_job = {(outcome.cell, outcome.seed): outcome for outcome in outcomes}
+    done = [job for job in jobs if job.key in results.training]
+    ready = [job for job in jobs if (job.cell, job.seed) in by_job and job not in done]
+    say(f"{len(ready)} jobs to train under, {len(done)} done, {len(jobs) - len(ready) - len(done)} without finals yet.")
+    for job in ready:
+        rows = _train_job(job, by_job[job.cell, job.seed], results, out, rounds)
         results.training.write(job.key, rows)
-        told = ", ".join(f"{row['label']} {1e3 * sorted(row['seconds'])[rounds // 2]:.1f} ms" for row in rows)
+        told = ", ".join(f"{row['label']} {1e3 * statistics.median(row['seconds']):.1f} ms" for row in rows)
         say(f"{job}: in training, paced with computed gradients: {told} a step.")
     results.training.merge()
 
