@@ -42,8 +42,9 @@ class JobOutcome:
         return CellName(self.finals[0]["model"], self.finals[0]["cluster"])
 
     @property
-    def seed(self) -> int:
-        return int(self.finals[0]["seed"])
+    def key(self) -> tuple[CellName, int]:
+        """The cell and the seed."""
+        return self.cell, int(self.finals[0]["seed"])
 
     @property
     def bound_seconds(self) -> float:
@@ -139,8 +140,8 @@ def outcomes_of(finals: Iterable[Row], methods: Iterable[Row]) -> list[JobOutcom
     return [JobOutcome(rows, runs.get(job, {})) for job, rows in sorted(by_job.items())]
 
 
-def trained(training: Iterable[Row]) -> dict[tuple[CellName, int], JobOutcome]:
-    """Return the jobs that were trained, by cell and seed, with the rows of training in place of finals."""
+def outcomes_of_training(training: Iterable[Row]) -> dict[tuple[CellName, int], JobOutcome]:
+    """Return the jobs with training, by cell and seed; their rows of training are their finals."""
     by_job: dict[tuple[CellName, int], list[Row]] = {}
     for row in training:
         by_job.setdefault((CellName(row["model"], row["cluster"]), row["seed"]), []).append(row)

@@ -12,7 +12,15 @@ from studies.bench.words import in_times, in_trials
 from studies.proof.cells import CLUSTERS, MODELS
 from studies.proof.finals import BASELINE_ROLE, DEFAULT_ROLE
 from studies.proof.methods import ALL_REDUCE, DDP, METHODS, TRIALS
-from studies.proof.outcomes import COMPARED, RIVALS, JobOutcome, Row, median_over_seeds, over_seeds, trained
+from studies.proof.outcomes import (
+    COMPARED,
+    RIVALS,
+    JobOutcome,
+    Row,
+    median_over_seeds,
+    outcomes_of_training,
+    over_seeds,
+)
 
 Cells = Mapping[CellName, Sequence[JobOutcome]]
 
@@ -104,10 +112,10 @@ def trials_table(cells: Cells) -> TextTable:
 
 def training_table(outcomes: Sequence[JobOutcome], training: Iterable[Row]) -> TextTable:
     """Return the table that compares gains in training with gains in the finals."""
-    finals = {(outcome.cell, outcome.seed): outcome for outcome in outcomes}
+    finals = {outcome.key: outcome for outcome in outcomes}
     compared = {"over DDP": DEFAULT_ROLE, "over the best baseline": BASELINE_ROLE}
     rows = []
-    for job, outcome in trained(training).items():
+    for job, outcome in outcomes_of_training(training).items():
         gains = [in_times(part.speedup(role)) for role in compared.values() for part in (outcome, finals[job])]
         late = max(row["late_seconds"] for row in outcome.finals)
         losses = [row["losses"][-1] for row in outcome.finals]

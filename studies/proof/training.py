@@ -43,7 +43,7 @@ def train(jobs: Sequence[ProofJob], out: Path, rounds: int, say: Callable[[str],
     results = ProofResults.create(out)
     outcomes = outcomes_of(results.finals.read(), results.methods.read())
     check_any(outcomes, out)
-    by_job = {(outcome.cell, outcome.seed): outcome for outcome in outcomes}
+    by_job = {outcome.key: outcome for outcome in outcomes}
     done = [job for job in jobs if job.key in results.training]
     ready = [job for job in jobs if (job.cell, job.seed) in by_job and job not in done]
     say(f"{len(ready)} jobs to train under, {len(done)} done, {len(jobs) - len(ready) - len(done)} without finals yet.")
@@ -97,12 +97,13 @@ def _answer_of_ranks(job: ProofJob, records: Sequence[RuntimeRecord], out: Path,
         )
         file = Path(folder).resolve() / "plan.json"
         file.write_text(json.dumps(plan.to_json()))
+        log = Path(folder) / "torchrun.log"
         launchers: list[subprocess.Popen[str]] = []
         try:
             for number, host in enumerate(made.hosts):
                 workers = len(made.cluster.nodes[number].cpu_devices)
                 argv = [*_torchrun(made.hosts, number, workers), "-m", "studies.proof.training_rank", str(file)]
-                launchers.append(_start(host, argv, is_read=number == 0))
+                launchers.append(_start(host, argv, log, is_read=number == 0))
             output, _ = launchers[0].communicate(timeout=PATIENCE_SECONDS)
             statuses = [launcher.wait(timeout=60.0) for launcher in launchers]
         except subprocess.TimeoutExpired:
@@ -111,8 +112,8 @@ def _answer_of_ranks(job: ProofJob, records: Sequence[RuntimeRecord], out: Path,
             for launcher in launchers:
                 launcher.kill()
                 launcher.wait()
-    if any(statuses):
-        raise BenchError(f"{job}: torchrun ended with {statuses}; its output is above.")
+        if any(statuses):
+            raise BenchError(f"{job}: torchrun ended with {statuses}; the end of its output: {log.read_text()[-2000:]}")
     answer: dict[str, Any] = json.loads(output.splitlines()[-1])
     return answer
 
@@ -125,7 +126,8 @@ def _torchrun(hosts: Sequence[Host], number: int, workers: int) -> list[str]:
     ]
 
 
-def _start(host: Host, argv: Sequence[str], is_read: bool) -> subprocess.Popen[str]:
+def _start(host: Host, argv: Sequence[str], log: Path, is_read: bool) -> subprocess.Popen[str]:
     environment = os.environ | {"GLOO_SOCKET_IFNAME": "eth0", "OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "passive"}
-    output = subprocess.PIPE if is_read else None
-    return start_inside(host, argv, env=environment, ends_with_us=True, stdout=output, text=True)
+    with log.open("a") as errors:
+        output = subprocess.PIPE if is_read else errors
+        return start_inside(host, argv, env=environment, ends_with_us=True, stdout=output, stderr=errors, text=True)

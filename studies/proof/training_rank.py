@@ -102,7 +102,7 @@ def _sleep_until(due: float) -> float:
 
 
 @final
-class Contender:
+class TrainingLoop:
     """A copy of the model that trains under one strategy."""
 
     def __init__(self, task: ModuleTask, strategy: Strategy, plan: TrainingPlan) -> None:
@@ -160,17 +160,17 @@ def train(plan: TrainingPlan) -> Mapping[str, Any]:
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
     task = build_task(plan.name, framework="pytorch")
-    contenders = [Contender(task, strategy, plan) for strategy in plan.strategies]
-    seconds: list[list[float]] = [[] for _ in contenders]
+    loops = [TrainingLoop(task, strategy, plan) for strategy in plan.strategies]
+    seconds: list[list[float]] = [[] for _ in loops]
     for turn in range(plan.rounds):
-        order = range(len(contenders)) if turn % 2 == 0 else reversed(range(len(contenders)))
+        order = range(len(loops)) if turn % 2 == 0 else reversed(range(len(loops)))
         for place in order:
-            seconds[place].append(contenders[place].take_turn())
+            seconds[place].append(loops[place].take_turn())
             dist.barrier()
     return {
         "seconds": seconds,
-        "losses": [contender.losses for contender in contenders],
-        "late_seconds": [sum(contender.late) / len(contender.late) for contender in contenders],
+        "losses": [loop.losses for loop in loops],
+        "late_seconds": [sum(loop.late) / len(loop.late) for loop in loops],
     }
 
 
