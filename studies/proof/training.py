@@ -15,7 +15,7 @@ from typing import Any
 
 from autosync.engine.core.versions import VERSIONS
 from autosync.errors import BenchError
-from autosync.spec import RuntimeRecord
+from autosync.spec import RuntimeRecord, parse_json
 from studies.bench.contenders import OURS
 from studies.collect.folder import Folder
 from studies.proof.cells import FRAMEWORK, ProofJob, cluster_named
@@ -114,8 +114,7 @@ def _answer_of_ranks(job: ProofJob, records: Sequence[RuntimeRecord], out: Path,
                 launcher.wait()
         if any(statuses):
             raise BenchError(f"{job}: torchrun ended with {statuses}; the end of its output: {log.read_text()[-2000:]}")
-    answer: dict[str, Any] = json.loads(output.splitlines()[-1])
-    return answer
+    return parse_json(output.splitlines()[-1], "The answer of rank 0")
 
 
 def _torchrun(hosts: Sequence[Host], number: int, workers: int) -> list[str]:

@@ -54,6 +54,7 @@ OWN_FILES = {
     "autosync/shadows.py": "files of the installed packages",
     "autosync/simulator/stored.py": "a file that its own process has written into a private folder",
     "studies/bench/versions.py": "modules of the package",
+    "studies/proof/training.py": "what its own processes have written into its temporary folder",
     "autosync/pretraining/workers.py": "a file that its own process has written into a private folder",
     "trials/workers/memory.py": "files of the kernel",
     "trials/emulate/as_root.py": "files of the kernel",

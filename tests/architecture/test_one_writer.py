@@ -25,6 +25,7 @@ MAY_WRITE = {
     "studies/bench/replaying.py": "renames a folder of an unused name, which a link cannot redirect",
     "autosync/pretraining/workers.py": "its own temporary folder",
     "studies/literature/live.py": "its own temporary folder",
+    "studies/proof/training.py": "its own temporary folder",
     "autosync/terminal.py": "the null device",
     "trials/emulate/as_root.py": "files of the kernel",
     "trials/emulate/changes.py": "the folder of an emulated cluster, which is its user's alone",
