@@ -51,7 +51,7 @@ TRAINING = (
     ResultColumn("roles", "texts", "none", "`default`, `baseline` or the method that returned it"),
     ResultColumn("seconds", "numbers", "s", "mean step time in each round, computed passes held to the pace"),
     ResultColumn("losses", "numbers", "none", "mean loss over all ranks at the end of each round"),
-    ResultColumn("late_seconds", "number", "s", "mean lateness of a step's last gradient"),
+    ResultColumn("late_seconds", "number", "s", "largest lateness of a gradient in a step, mean over steps"),
     ResultColumn("engine", "text", "none", "version of the engine"),
     ResultColumn("finished_at", "number", "s", "end of the training, since 1970"),
 )

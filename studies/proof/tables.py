@@ -133,8 +133,8 @@ def training_table(outcomes: Sequence[JobOutcome], training: Iterable[Row]) -> T
         "`torchrun` on all nodes: plain loops with `DistributedDataParallel` or `autosync.torch.distribute` train the "
         "same model on the same batches, in turns. Passes are computed, and gradients are held until their times on "
         "the paced nodes. Milliseconds of a step (median over rounds); speed-ups with the interval of the rounds, in "
-        "training and in the finals. *late*: milliseconds by which a step's last gradient is late, on average, under "
-        "the worst strategy. *losses differ by*: the largest difference of the final losses.",
+        "training and in the finals. *late*: milliseconds by which the latest gradient of a step misses its time, on "
+        "average, under the worst strategy. *losses differ by*: the largest difference of the final losses.",
         (
             *("cluster", "model", "DDP", "best baseline", OURS),
             *(title + part for title in compared for part in ("", ", in the finals")),

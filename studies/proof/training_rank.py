@@ -56,8 +56,8 @@ class TrainingPlan(Noun, what="A plan of training"):
 class HeldPasses:
     """Holds the passes of a module to a pace: reads and gradients wait for their times.
 
-    Computing must be faster than the pace; `late_seconds` says by how much the last gradient of a pass was late. A read
-    that waits for values puts off the rest of the pass, as a slower forward pass would.
+    Computing must be faster than the pace; `late_seconds` says by how much gradients were late. A read that waits for
+    values puts off the rest of the pass, as a slower forward pass would.
     """
 
     def __init__(self, module: nn.Module, model: ModelSpec) -> None:
@@ -76,7 +76,7 @@ class HeldPasses:
                 part.register_forward_pre_hook(partial(self._hold_reads, min(fractions[name] for name in own)))
         self._begin = self._seconds = 0.0
         self.late_seconds = 0.0
-        """By how much the latest gradient of the last pass went on too late."""
+        """The largest lateness of a gradient in the last pass."""
 
     def begin(self, seconds: float) -> None:
         """Begin a pass that takes `seconds`."""
@@ -123,7 +123,7 @@ class TrainingLoop:
         self.losses: list[float] = []
         """The mean loss over all ranks at the end of each turn."""
         self.late: list[float] = []
-        """The seconds by which gradients were late, of each timed step."""
+        """The largest lateness of a gradient in each timed step, in seconds."""
 
     def take_turn(self) -> float:
         """Train the steps of a turn; return the seconds of a timed step."""
