@@ -140,14 +140,6 @@ def outcomes_of(finals: Iterable[Row], methods: Iterable[Row]) -> list[JobOutcom
     return [JobOutcome(rows, runs.get(job, {})) for job, rows in sorted(by_job.items())]
 
 
-def outcomes_of_training(training: Iterable[Row]) -> dict[tuple[CellName, int], JobOutcome]:
-    """Return the jobs with training, by cell and seed; their rows of training are their finals."""
-    by_job: dict[tuple[CellName, int], list[Row]] = {}
-    for row in training:
-        by_job.setdefault((CellName(row["model"], row["cluster"]), row["seed"]), []).append(row)
-    return {job: JobOutcome(rows, {}) for job, rows in sorted(by_job.items())}
-
-
 def by_cell(outcomes: Sequence[JobOutcome]) -> dict[CellName, list[JobOutcome]]:
     cells: dict[CellName, list[JobOutcome]] = {}
     for outcome in outcomes:

@@ -18,7 +18,7 @@ from studies.proof.outcomes import (
     JobOutcome,
     Row,
     median_over_seeds,
-    outcomes_of_training,
+    outcomes_of,
     over_seeds,
 )
 
@@ -115,13 +115,14 @@ def training_table(outcomes: Sequence[JobOutcome], training: Iterable[Row]) -> T
     finals = {outcome.key: outcome for outcome in outcomes}
     compared = {"over DDP": DEFAULT_ROLE, "over the best baseline": BASELINE_ROLE}
     rows = []
-    for job, outcome in outcomes_of_training(training).items():
-        gains = [in_times(part.speedup(role)) for role in compared.values() for part in (outcome, finals[job])]
+    for outcome in outcomes_of(training, []):
+        pair = (outcome, finals[outcome.key])
+        gains = [in_times(part.speedup(role)) for role in compared.values() for part in pair]
         late = max(row["late_seconds"] for row in outcome.finals)
         losses = [row["losses"][-1] for row in outcome.finals]
         rows.append(
             (
-                *(job[0].cluster, job[0].model),
+                *(outcome.cell.cluster, outcome.cell.model),
                 *(_ms([outcome], role) for role in (*compared.values(), OURS)),
                 *gains,
                 *(tenths(1e3 * late), f"{max(losses) - min(losses):.1g}"),

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from autosync.engine.core.versions import VERSIONS
-from autosync.errors import BenchError
+from autosync.errors import AutosyncError, BenchError
 from autosync.spec import RuntimeRecord, parse_json
 from studies.bench.contenders import OURS
 from studies.collect.folder import Folder
@@ -38,7 +38,7 @@ PATIENCE_SECONDS = 1200.0
 def train(jobs: Sequence[ProofJob], out: Path, rounds: int, say: Callable[[str], None]) -> None:
     """Train under the finalists of each job that has finals, and write a row for each strategy.
 
-    Raises `BenchError`, and `ClusterError` if a cluster cannot be made.
+    A job that fails is reported and passed over. Raises `BenchError` if no job has finals.
     """
     results = ProofResults.create(out)
     outcomes = outcomes_of(results.finals.read(), results.methods.read())
@@ -48,7 +48,11 @@ def train(jobs: Sequence[ProofJob], out: Path, rounds: int, say: Callable[[str],
     ready = [job for job in jobs if (job.cell, job.seed) in by_job and job not in done]
     say(f"{len(ready)} jobs to train under, {len(done)} done, {len(jobs) - len(ready) - len(done)} without finals yet.")
     for job in ready:
-        rows = _train_job(job, by_job[job.cell, job.seed], results, out, rounds)
+        try:
+            rows = _train_job(job, by_job[job.cell, job.seed], results, out, rounds)
+        except AutosyncError as error:  # the next job may still succeed
+            say(f"{job}: {error}")
+            continue
         results.training.write(job.key, rows)
         told = ", ".join(f"{row['label']} {1e3 * statistics.median(row['seconds']):.1f} ms" for row in rows)
         say(f"{job}: in training, paced with computed gradients: {told} a step.")
@@ -107,13 +111,13 @@ def _answer_of_ranks(job: ProofJob, records: Sequence[RuntimeRecord], out: Path,
             output, _ = launchers[0].communicate(timeout=PATIENCE_SECONDS)
             statuses = [launcher.wait(timeout=60.0) for launcher in launchers]
         except subprocess.TimeoutExpired:
-            raise BenchError(f"{job}: training has not ended after {PATIENCE_SECONDS:.0f} s; run it again.") from None
+            raise BenchError(f"Training has not ended after {PATIENCE_SECONDS:.0f} s; run it again.") from None
         finally:
             for launcher in launchers:
                 launcher.kill()
                 launcher.wait()
         if any(statuses):
-            raise BenchError(f"{job}: torchrun ended with {statuses}; the end of its output: {log.read_text()[-2000:]}")
+            raise BenchError(f"torchrun ended with {statuses}; the end of its output: {log.read_text()[-2000:]}")
     return parse_json(output.splitlines()[-1], "The answer of rank 0")
 
 

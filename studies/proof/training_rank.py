@@ -9,23 +9,23 @@ pass, and a module of the forward pass reads its parameters at theirs. Rank 0 pr
 
 from __future__ import annotations
 
-import copy
 import json
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, final
 
+import numpy as np
 import torch
 import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 import autosync.torch
-from autosync.engine.core.pacing import PassMoments
+from autosync.engine.core.pacing import PassMoments, wait_until
 from autosync.engine.pytorch.task import ModuleTask
 from autosync.engine.pytorch.zero import shard_optimizer_on
 from autosync.layout.apart import apart
@@ -83,22 +83,18 @@ class HeldPasses:
         self._begin, self._seconds, self.late_seconds = time.perf_counter(), seconds, 0.0
 
     def _hold_gradient(self, fraction: float, _: torch.Tensor) -> None:
-        self.late_seconds = max(self.late_seconds, _sleep_until(self._begin + fraction * self._seconds))
+        self.late_seconds = max(self.late_seconds, self._wait(fraction))
 
     def _hold_reads(self, fraction: float, part: nn.Module, _: Any) -> None:
-        _sleep_until(self._begin + fraction * self._seconds)
+        self._wait(fraction)
         before = time.perf_counter()
         for parameter in part.parameters(recurse=False):
             parameter.data_ptr()  # waits for values that are still on their way
         self._begin += time.perf_counter() - before
 
-
-def _sleep_until(due: float) -> float:
-    """Sleep until `due` by the clock of `time.perf_counter`; return by how much that came late, in seconds."""
-    left = due - time.perf_counter()
-    if left > 0:
-        time.sleep(left)
-    return max(0.0, time.perf_counter() - due)
+    def _wait(self, fraction: float) -> float:
+        """Wait until this fraction of the pass; return the lateness in seconds."""
+        return float(wait_until(np.array(self._begin + fraction * self._seconds)))
 
 
 @final
@@ -106,7 +102,8 @@ class TrainingLoop:
     """A copy of the model that trains under one strategy."""
 
     def __init__(self, task: ModuleTask, strategy: Strategy, plan: TrainingPlan) -> None:
-        module, self._optimizer = copy.deepcopy((task.module, task.optimizer))
+        task = task.fresh()
+        module, self._optimizer = task.module, task.optimizer
         self._held = HeldPasses(module, apart(plan.model, strategy)[0])
         if strategy.ddp is not None:
             module = DistributedDataParallel(module, **strategy.ddp.arguments)
@@ -116,7 +113,7 @@ class TrainingLoop:
                 )
         else:
             autosync.torch.distribute(module, strategy, plan.cluster)
-        self._task = ModuleTask(task.name, task.builder, module, task.loss, task.batch, self._optimizer, task.data)
+        self._task = replace(task, module=module, optimizer=self._optimizer)
         self._plan = plan
         self._device = str(plan.cluster.replica_devices[dist.get_rank()])
         self._steps = 0
