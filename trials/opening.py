@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING, Any
 from autosync.engine.core.contract import Engine
 from autosync.engine.core.registry import DEFAULT, check_engine_installed, engine_named
 from autosync.errors import SpecError
-from autosync.spec import ClusterSpec, DeviceProfile, Strategy, read_device_profile, read_json, shorten_list
+from autosync.spec import (
+    ClusterSpec,
+    DeviceProfile,
+    KeptProfile,
+    Strategy,
+    read_device_profile,
+    read_json,
+    shorten_list,
+)
 from autosync.zoo import ALIASES, MODELS, build_task, framework_by_name, resolve_name
 from trials.capture_in_subprocess import CAPTURE_SECONDS, capture_in_subprocess, try_in_subprocess
 from trials.cluster.discovery import WORKERS_OF_A_SINGLE_NODE, cluster_from_ray_nodes, local_cluster, match_cluster
@@ -179,11 +187,13 @@ def trials_on_ray(
     profile: DeviceProfile | None = None,
     framework: str = DEFAULT,
     folder: Path | None = None,
+    kept_profile: KeptProfile | None = None,
 ) -> RaySettings:
     """Return the settings of trials on `cluster` on the Ray that this process has joined; `probe` measures the links
     first.
 
-    `folder` is searched first for the model's module. Raises `SpecError` for a `profile` if no node is paced.
+    `folder` is searched first for the model's module, and `kept_profile` saves the measurement of a profile. Raises
+    `SpecError` for a `profile` if no node is paced.
     """
     check_profile(profile, cluster)
     from trials.fleet.on_ray import RaySettings
@@ -192,7 +202,12 @@ def trials_on_ray(
 
     cpus = cpus_per_worker(cluster)
     workers = SetSettings(
-        cpus, import_places=_import_places(folder), capture_seconds=capture_seconds, profile=profile, engine=framework
+        cpus,
+        import_places=_import_places(folder),
+        capture_seconds=capture_seconds,
+        profile=profile,
+        kept_profile=kept_profile,
+        engine=framework,
     )
     return RaySettings(workers, probe=probe)
 

@@ -21,7 +21,7 @@ from autosync.spec.model import DTYPE_BYTES, ModelSpec, Operator, Variable
 from autosync.spec.node import MOST_DEVICES, MOST_NODES, Device, Figure, Node, SharedCores
 from autosync.spec.pace import Pace, Slow, Spread
 from autosync.spec.pace_report import KeptPace
-from autosync.spec.profile import DeviceProfile, ModelProfile, VariableUse, read_device_profile
+from autosync.spec.profile import DeviceProfile, KeptProfile, ModelProfile, VariableUse, read_device_profile
 from autosync.spec.quoting import cut, quote, said, shorten_list
 from autosync.spec.reading import STATE, ReadLimits, parse_json, read_bytes, read_json
 from autosync.spec.record import RuntimeRecord, TimingProtocol
@@ -59,6 +59,7 @@ __all__ = [
     "Fidelity",
     "Figure",
     "KeptPace",
+    "KeptProfile",
     "LaterRate",
     "Lightest",
     "Link",

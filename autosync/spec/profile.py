@@ -69,6 +69,14 @@ class ModelProfile(Noun, what="A profile"):
 
 
 @dataclass(frozen=True)
+class KeptProfile(Noun, what="A kept profile"):
+    """The profile of a model's first capture, which later captures of the same model keep to."""
+
+    model_digest: str
+    profile: ModelProfile
+
+
+@dataclass(frozen=True)
 class DeviceProfile(Noun, what="A device profile"):
     """A replica's step as measured on another device, such as a GPU, for paced passes to follow."""
 

@@ -12,7 +12,7 @@ from typing import Any
 from autosync.errors import DatasetError
 from autosync.files import inner_folder, write_atomically
 from autosync.runs.claim import claim_folder
-from autosync.spec import ClusterSpec, ModelProfile, ModelSpec, read_json
+from autosync.spec import ClusterSpec, KeptProfile, ModelSpec, read_json
 from autosync.spec.codec import read_required
 
 
@@ -22,7 +22,7 @@ class Folder:
 
     `records` holds only Parquet files, `clusters` a JSON file for each cluster, `profiles` a JSON file for each model,
     and README.md is the card. A cluster is measured once and all records contain the same figures, so that the cluster
-    has one digest. A model's step is with_profile once.
+    has one digest. A model's step is profiled once, and all paced passes follow that profile.
     """
 
     path: Path
@@ -60,15 +60,20 @@ class Folder:
 
     def with_profile(self, model: ModelSpec) -> ModelSpec:
         """Return `model` with the profile kept in this folder; if there is none, keep the profile of `model`."""
-        file = self.path / "profiles" / f"{model.name}.json"
-        if file.exists():
-            kept = _read(file)
-            if read_required(kept, "model_digest", str, str(file)) == model.digest:
-                profile = ModelProfile.from_json(read_required(kept, "profile", dict, str(file)))
-                return replace(model, profile=profile)
+        kept = self.kept_profile(model.name)
+        if kept is not None and kept.model_digest == model.digest:
+            return replace(model, profile=kept.profile)
         if model.profile is not None:
-            _write(file, {"model_digest": model.digest, "profile": model.profile.to_json()})
+            _write(self._profile_file(model.name), KeptProfile(model.digest, model.profile).to_json())
         return model
+
+    def kept_profile(self, name: str) -> KeptProfile | None:
+        """Return the kept profile of the model called `name`; None if there is none."""
+        file = self._profile_file(name)
+        return KeptProfile.from_json(_read(file)) if file.exists() else None
+
+    def _profile_file(self, name: str) -> Path:
+        return self.path / "profiles" / f"{name}.json"
 
     def _cluster_file(self, name: str) -> Path:
         return self.path / "clusters" / f"{name}.json"

@@ -66,7 +66,8 @@ def end_with_the_caller() -> None:
 
 
 def backend_on_head(folder: Folder, cell: CellName, framework: str, profile: DeviceProfile | None = None) -> RayBackend:
-    """Return a back end with the captured model on Ray's cluster, with the figures of the cluster that `folder` keeps.
+    """Return a back end with the captured model on Ray's cluster, with the figures of the cluster and the profile of
+    the model that `folder` keeps.
 
     The first back end on a cluster measures it and writes the figures into `folder`. Raises `ClusterError` if the
     machines are not as first measured, and as `RayBackend` does.
@@ -77,7 +78,13 @@ def backend_on_head(folder: Folder, cell: CellName, framework: str, profile: Dev
         if different := unlike_machines(before, cluster):
             raise ClusterError(f"Cluster {cell.cluster!r} must be as first measured, but has {different}.")
         cluster = seat_at(before, addresses_of(cluster))
-    settings = trials_on_ray(cluster, probe=before is None, profile=profile, framework=framework)
+    settings = trials_on_ray(
+        cluster,
+        probe=before is None,
+        profile=profile,
+        framework=framework,
+        kept_profile=folder.kept_profile(cell.model),
+    )
     backend = RayBackend(Launch(model_on(cell.model, cluster), cluster, settings))
     if before is None:
         folder.write_cluster(cell.cluster, backend.cluster, backend.probing)

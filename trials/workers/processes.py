@@ -14,7 +14,7 @@ from autosync.engine.core.pacing import Waits
 from autosync.engine.core.prefetch import Reader
 from autosync.engine.core.registry import engine_named
 from autosync.errors import AutosyncError
-from autosync.spec import ClusterSpec, DeviceProfile, ModelSpec, RuntimeRecord, Strategy, TargetRecord
+from autosync.spec import ClusterSpec, DeviceProfile, KeptProfile, ModelSpec, RuntimeRecord, Strategy, TargetRecord
 from autosync.zoo import build_task
 from trials.clock import Clock, Environment
 from trials.probe import Probing, probe_cluster
@@ -122,16 +122,23 @@ class ClientProcess:
     def pid(self) -> int:
         return os.getpid()
 
-    def capture(self, model: str, gpus: int, profile: DeviceProfile | None = None) -> bytes:
+    def capture(
+        self, model: str, gpus: int, profile: DeviceProfile | None = None, kept: KeptProfile | None = None
+    ) -> bytes:
         """Build and capture the model called `model`, and profile a step; paced passes follow `profile`, if given.
+
+        With `kept`, the profile of an earlier capture of the same model, no step is profiled.
 
         Raises `ModelError`, and `SpecError` if `profile` does not fit the model.
         """
         self._check_loaded()
         captured: Any = self._engine.capture(build_task(model, gpus, framework=self._engine.name))
         captured = replace(captured, spec=replace(captured.spec, device_profile=profile))
-        # Replicas on GPUs have another speed than the CPU that would be profiled here.
-        self._captured = captured if gpus else self._engine.profile(captured)
+        if kept is not None and kept.model_digest == captured.spec.digest:
+            self._captured = replace(captured, spec=replace(captured.spec, profile=kept.profile))
+        else:
+            # Replicas on GPUs have another speed than the CPU that would be profiled here.
+            self._captured = captured if gpus else self._engine.profile(captured)
         return self._model.to_bytes()
 
     def load(self, captured: bytes) -> None:

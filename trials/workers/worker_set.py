@@ -13,7 +13,7 @@ from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from autosync.engine.core.registry import DEFAULT, engine_named
 from autosync.errors import AutosyncError, ClusterError, ModelError
-from autosync.spec import ClusterSpec, DeviceProfile, ModelSpec
+from autosync.spec import ClusterSpec, DeviceProfile, KeptProfile, ModelSpec
 from trials.capture_in_subprocess import CAPTURE_SECONDS, too_slow
 from trials.clock import Clock
 from trials.cluster.node_matching import addresses_of
@@ -60,6 +60,8 @@ class SetSettings:
     """Trials between two connections; see `ClientProcess`."""
     profile: DeviceProfile | None = None
     """The profile that paced passes of a captured model follow; None for the measured profile."""
+    kept_profile: KeptProfile | None = None
+    """The profile from an earlier capture, which the model gets without another measurement if it is still the same."""
     engine: str = DEFAULT
     """The name of the engine."""
 
@@ -120,7 +122,7 @@ class WorkerSet:
         """Capture `model` in the client. Raises `ModelError`, and `SpecError` if the profile does not fit it."""
         gpus = sum(node.gpus for node in self.cluster.nodes)
         seconds = self.settings.capture_seconds
-        reference = self.client.capture.remote(model, gpus, self.settings.profile)
+        reference = self.client.capture.remote(model, gpus, self.settings.profile, self.settings.kept_profile)
         if not ray.wait([reference], timeout=seconds)[0]:
             raise too_slow(model, seconds)
         return self._get(reference, "capturing the model")
