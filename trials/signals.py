@@ -2,12 +2,19 @@
 
 import os
 import signal
+import subprocess
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
 from typing import final
+
+STARTING: object = subprocess.Popen._execute_child.__code__  # type: ignore[attr-defined]
+"""The code that forks."""
+
+REPEAT_SECONDS = 0.01
+"""Seconds until a signal is sent again that arrived while a process started."""
 
 
 @contextmanager
@@ -199,12 +206,27 @@ def _handle_signals_in_frame(
         yield  # in Python only the main thread can set signal handlers
         return
 
+    def handle(number: int, frame: FrameType | None) -> None:
+        # Python drops an exception in a hook of fork, and a hook that is cut off, such as that of the module logging,
+        # keeps its lock forever.
+        if _starts_a_process(frame):
+            threading.Timer(REPEAT_SECONDS, os.kill, (os.getpid(), number)).start()
+        else:
+            handler(number, frame)
+
     before = {number: signal.getsignal(number) for number in numbers}
     changed = {number: old for number, old in before.items() if old != signal.SIG_IGN}
     try:
         for number in changed:
-            signal.signal(number, handler)
+            signal.signal(number, handle)
         yield
     finally:
         for number, old in changed.items():
             signal.signal(number, old)
+
+
+def _starts_a_process(frame: FrameType | None) -> bool:
+    """Whether the code in `frame` was called while `subprocess` forks."""
+    while frame is not None and frame.f_code is not STARTING:
+        frame = frame.f_back
+    return frame is not None

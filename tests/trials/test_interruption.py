@@ -158,6 +158,19 @@ def test_handlers_that_ray_replaces_are_put_back() -> None:
     assert ending.number == signal.SIGTERM
 
 
+def test_a_request_to_end_that_arrives_while_a_process_starts_acts_after_the_start() -> None:
+    code = (
+        "import os, signal, subprocess, time\n"
+        "from trials.signals import ending_unwinds\n"
+        "os.register_at_fork(after_in_parent=lambda: signal.raise_signal(signal.SIGTERM))\n"
+        "with ending_unwinds():\n"
+        "    subprocess.run(['true'], preexec_fn=lambda: print('started', flush=True))\n"
+        "    time.sleep(60)\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=50)
+    assert (ended.stdout, ended.stderr, ended.returncode) == ("started\n", "", 128 + signal.SIGTERM)
+
+
 def test_the_end_of_a_command_is_reached_where_its_terminal_is_gone() -> None:
     code = (
         "import os, signal\n"
