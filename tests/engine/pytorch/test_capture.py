@@ -95,6 +95,35 @@ def test_a_profile_says_when_gradients_are_ready() -> None:
     assert times.ready["4.weight"] <= times.ready["2.weight"] <= times.ready["0.weight"] <= 1
 
 
+THREADS: set[int] = set()
+"""The numbers of threads in forward passes of `counting`."""
+
+
+def counting() -> Any:
+    """A module that notes how many threads compute its forward pass."""
+
+    class Counting(nn.Linear):
+        def forward(self, values: torch.Tensor) -> torch.Tensor:
+            THREADS.add(torch.get_num_threads())
+            return super().forward(values)
+
+    module = Counting(3, 2)
+    return module, nn.functional.mse_loss, (torch.ones(2, 3), torch.ones(2, 2)), torch.optim.SGD(module.parameters())
+
+
+def test_a_profile_is_the_processor_time_of_one_thread() -> None:
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        captured = capture(build_task(f"{HERE}:counting"))
+        THREADS.clear()
+        profile(captured)
+        assert {1} == THREADS
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+
+
 def test_the_captured_module_is_the_same_in_another_process() -> None:
     captured = profile(capture(build_task(f"{HERE}:lookup")))
     again = CapturedModule.from_bytes(captured.to_bytes())
