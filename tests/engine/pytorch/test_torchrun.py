@@ -72,6 +72,14 @@ def digits_on_one_process(epochs: int) -> dict[str, torch.Tensor]:
     return model.state_dict()
 
 
+def test_the_transformer_of_the_examples_learns(tmp_path: Path) -> None:
+    done = torchrun(tmp_path, str(ROOT / "examples" / "torch_transformer.py"), "byteps", "60")
+    assert done.returncode == 0, done.stderr
+    losses = [float(line.split()[-1]) for line in done.stdout.splitlines()]
+    assert len(losses) == 3
+    assert losses[2] < losses[0] - 0.1
+
+
 def test_the_example_trains_like_one_process_and_resumes_to_the_bit(tmp_path: Path) -> None:
     (tmp_path / "whole").mkdir()
     (tmp_path / "parts").mkdir()
