@@ -1,4 +1,4 @@
-"""A client keeps to the profile of an earlier capture of the same model, so paced passes are the same in all sessions."""
+"""A client keeps to the profile of an earlier capture of the same model, so all sessions have the same paced passes."""
 
 from dataclasses import replace
 
