@@ -1,4 +1,4 @@
-"""Search the fastest strategy for a transformer in PyTorch, and train it: a language model of characters.
+"""Search for the fastest strategy of a transformer in PyTorch, and train it: a language model of characters.
 
 The text is PyTorch's own source code, so nothing is downloaded. A search calls `build`. The rest is a training loop as
 users write it, with one line for autosync. In this folder:
@@ -20,20 +20,20 @@ CHARACTERS, CONTEXT, WIDTH, BATCH = 128, 64, 128, 16
 
 
 class CharacterModel(nn.Module):
-    """A causal transformer whose output layer is the table of its embedding."""
+    """A causal transformer whose output layer shares the weights of its embedding."""
 
     def __init__(self):
         super().__init__()
-        self.table = nn.Embedding(CHARACTERS, WIDTH)
+        self.embedding = nn.Embedding(CHARACTERS, WIDTH)
         self.positions = nn.Parameter(torch.zeros(CONTEXT, WIDTH))
         layer = nn.TransformerEncoderLayer(WIDTH, 4, 4 * WIDTH, dropout=0.0, batch_first=True, norm_first=True)
         self.layers = nn.TransformerEncoder(layer, 2, nn.LayerNorm(WIDTH), enable_nested_tensor=False)
-        nn.init.normal_(self.table.weight, std=0.02)
+        nn.init.normal_(self.embedding.weight, std=0.02)
+        self.register_buffer("mask", nn.Transformer.generate_square_subsequent_mask(CONTEXT), persistent=False)
 
     def forward(self, text):
-        mask = nn.Transformer.generate_square_subsequent_mask(CONTEXT)
-        hidden = self.layers(self.table(text) + self.positions, mask, is_causal=True)
-        return hidden @ self.table.weight.T
+        hidden = self.layers(self.embedding(text) + self.positions, self.mask, is_causal=True)
+        return nn.functional.linear(hidden, self.embedding.weight)
 
 
 def loss_function(outputs, targets):
@@ -45,7 +45,7 @@ def read_text():
 
 
 def draw_batch(text, generator):
-    starts = torch.randint(len(text) - CONTEXT - 1, (BATCH, 1), generator=generator)
+    starts = torch.randint(len(text) - CONTEXT, (BATCH, 1), generator=generator)
     pieces = text[starts + torch.arange(CONTEXT + 1)]
     return pieces[:, :-1], pieces[:, 1:]
 

@@ -192,7 +192,7 @@ def trials_on_ray(
     """Return the settings of trials on `cluster` on the Ray that this process has joined; `probe` measures the links
     first.
 
-    `folder` is searched first for the model's module, and `kept_profile` saves the measurement of a profile. Raises
+    `folder` is searched first for the model's module, and `kept_profile` replaces the measurement of a profile. Raises
     `SpecError` for a `profile` if no node is paced.
     """
     check_profile(profile, cluster)

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import final
 
-STARTING: object = subprocess.Popen._execute_child.__code__  # type: ignore[attr-defined]
-"""The code that forks."""
+FORKING_CODE: object = subprocess.Popen._execute_child.__code__  # type: ignore[attr-defined]
+"""The code of the method of `subprocess` that forks."""
 
 REPEAT_SECONDS = 0.01
 """Seconds until a signal is sent again that arrived while a process started."""
@@ -207,14 +207,17 @@ def _handle_signals_in_frame(
         return
 
     def handle(number: int, frame: FrameType | None) -> None:
-        # Python drops an exception in a hook of fork, and a hook that is cut off, such as that of the module logging,
-        # keeps its lock forever.
-        if _starts_a_process(frame):
-            threading.Timer(REPEAT_SECONDS, os.kill, (os.getpid(), number)).start()
-        else:
+        # Python discards an exception that is raised in a fork hook, and an interrupted hook, such as that of logging,
+        # never releases its lock. Ctrl-C keeps this fault: Python's own handler raises at once.
+        if not _starts_a_process(frame):
             handler(number, frame)
+        elif os.getpid() == process:
+            threading.Timer(REPEAT_SECONDS, os.kill, (process, number)).start()
+        else:  # the child, before it becomes another program
+            signal.signal(number, signal.SIG_DFL)
+            signal.raise_signal(number)
 
-    before = {number: signal.getsignal(number) for number in numbers}
+    process, before = os.getpid(), {number: signal.getsignal(number) for number in numbers}
     changed = {number: old for number, old in before.items() if old != signal.SIG_IGN}
     try:
         for number in changed:
@@ -227,6 +230,6 @@ def _handle_signals_in_frame(
 
 def _starts_a_process(frame: FrameType | None) -> bool:
     """Whether the code in `frame` was called while `subprocess` forks."""
-    while frame is not None and frame.f_code is not STARTING:
+    while frame is not None and frame.f_code is not FORKING_CODE:
         frame = frame.f_back
     return frame is not None

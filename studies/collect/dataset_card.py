@@ -107,12 +107,7 @@ def _lines(rows: pd.DataFrame) -> Iterator[str]:
         f"{rows.cluster_digest.nunique()} measured clusters, {int(rows.step_seconds.map(len).sum())} timed steps."
     )
     yield ""
-    yield (
-        "Times of different frameworks, engines or kinds are never compared or mixed. *Paced* passes are waited for. "
-        "They follow the profile in the record; in records from before 11:00 UTC on 30 November 2026, they followed "
-        "a profile that was measured when their session began. In two sessions of `resnet-mini`, gradients came up to "
-        "3 % of a pass earlier or later than in the record's profile."
-    )
+    yield "Times of different frameworks, engines or kinds are never compared or mixed. *Paced* passes are waited for."
     yield ""
     yield from _counts(rows)
     yield ""

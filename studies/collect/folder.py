@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from autosync.errors import DatasetError
+from autosync.errors import DatasetError, SpecError
 from autosync.files import inner_folder, write_atomically
 from autosync.runs.claim import claim_folder
 from autosync.spec import ClusterSpec, KeptProfile, ModelSpec, read_json
@@ -22,7 +22,8 @@ class Folder:
 
     `records` holds only Parquet files, `clusters` a JSON file for each cluster, `profiles` a JSON file for each model,
     and README.md is the card. A cluster is measured once and all records contain the same figures, so that the cluster
-    has one digest. A model's step is profiled once, and all paced passes follow that profile.
+    has one digest. A model's step is profiled once, and paced passes follow that profile, unless the
+    collection has the profile of another device.
     """
 
     path: Path
@@ -68,9 +69,16 @@ class Folder:
         return model
 
     def kept_profile(self, name: str) -> KeptProfile | None:
-        """Return the kept profile of the model called `name`; None if there is none."""
+        """Return the kept profile of the model called `name`; None if there is none. Raises `DatasetError`."""
         file = self._profile_file(name)
-        return KeptProfile.from_json(_read(file)) if file.exists() else None
+        if not file.exists():
+            return None
+        try:
+            return KeptProfile.from_json(_read(file))
+        except SpecError as error:
+            raise DatasetError(
+                f"{file} has no profile: {error} Remove it, and the profile is measured again."
+            ) from None
 
     def _profile_file(self, name: str) -> Path:
         return self.path / "profiles" / f"{name}.json"

@@ -127,18 +127,19 @@ class ClientProcess:
     ) -> bytes:
         """Build and capture the model called `model`, and profile a step; paced passes follow `profile`, if given.
 
-        With `kept`, the profile of an earlier capture of the same model, no step is profiled.
+        No step is profiled if `kept` belongs to the same model.
 
         Raises `ModelError`, and `SpecError` if `profile` does not fit the model.
         """
         self._check_loaded()
         captured: Any = self._engine.capture(build_task(model, gpus, framework=self._engine.name))
         captured = replace(captured, spec=replace(captured.spec, device_profile=profile))
-        if kept is not None and kept.model_digest == captured.spec.digest:
+        if gpus:  # replicas on GPUs have another speed than the CPU that would be profiled here
+            self._captured = captured
+        elif kept is not None and kept.model_digest == captured.spec.digest:
             self._captured = replace(captured, spec=replace(captured.spec, profile=kept.profile))
         else:
-            # Replicas on GPUs have another speed than the CPU that would be profiled here.
-            self._captured = captured if gpus else self._engine.profile(captured)
+            self._captured = self._engine.profile(captured)
         return self._model.to_bytes()
 
     def load(self, captured: bytes) -> None:

@@ -61,7 +61,7 @@ class SetSettings:
     profile: DeviceProfile | None = None
     """The profile that paced passes of a captured model follow; None for the measured profile."""
     kept_profile: KeptProfile | None = None
-    """The profile from an earlier capture, which the model gets without another measurement if it is still the same."""
+    """The profile of an earlier capture. A model with the same digest gets this profile without another measurement."""
     engine: str = DEFAULT
     """The name of the engine."""
 

@@ -23,7 +23,7 @@ SHORTEST_PASS = 1e-9
 
 
 def measure_profile(task: ModuleTask) -> ModelProfile:
-    """Medians of some steps of `task`, as processor time of one thread, so that other processes count little.
+    """Medians of some steps of `task`, as processor time of one computing thread: other processes count little.
 
     Every second step notes the reads of parameters, which slows its forward pass down; only the fractions of the pass
     are taken from it. The first step is not timed. Raises `ModelError`.
@@ -50,8 +50,10 @@ def measure_profile(task: ModuleTask) -> ModelProfile:
 
 @contextmanager
 def _single_thread() -> Iterator[None]:
-    """Have PyTorch compute with one thread. Threads that wait for another one spin, which is processor time, too: on a
-    busy machine of two cores, the passes of bert-mini took 50 times as long by it.
+    """Have PyTorch compute with one thread.
+
+    Waiting threads spin, which counts as processor time: with two threads on a busy machine of two cores, the passes of
+    bert-mini seemed to take 50 times as long.
     """
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
