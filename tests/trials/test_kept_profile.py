@@ -1,12 +1,10 @@
-"""A client keeps to the profile of an earlier capture of the same model, so all sessions have the same paced passes."""
+"""A client keeps to the profile of an earlier capture of the same model."""
 
 from dataclasses import replace
 
 import pytest
 
-from autosync.spec import KeptProfile, ModelProfile
-from trials.cluster.discovery import local_cluster
-from trials.opening import trials_on_ray
+from autosync.spec import KeptProfile
 from trials.workers.processes import ClientProcess
 
 
@@ -25,8 +23,3 @@ def test_a_later_capture_of_the_same_model_keeps_to_the_profile(monkeypatch: pyt
     measured = client.model()[0].profile
     assert measured is not None
     assert measured.forward_seconds < 60
-
-
-def test_the_workers_of_a_back_end_get_the_kept_profile() -> None:
-    kept = KeptProfile("0123456789abcdef", ModelProfile(1.0, 2.0, {"weight": 0.5}))
-    assert trials_on_ray(local_cluster(2), kept_profile=kept).workers.kept_profile is kept

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from autosync.dataset import RecordStore
-from autosync.spec import RuntimeRecord
+from autosync.engine.tensorflow.capture.capturing import capture
+from autosync.spec import ModelProfile, RuntimeRecord
+from autosync.zoo import build_task
 from studies.collect.folder import Folder
 from tests.commands.explained_runs import write_profile
 from tests.trials.emulate.clusters import needs_root, remains
@@ -120,6 +123,21 @@ def test_paced_passes_follow_a_profile_that_fits_the_model(folder: Folder) -> No
     changed = ("--out", str(folder.path / "other"), "--profile", str(write_profile(folder.path / "other.json", 32)))
     printed = ended(collect(folder, *changed), 1)
     assert "mlp@paced: The profile of 'H100' does not fit model 'mlp': it was measured with batches of 32" in printed
+
+
+@pytest.mark.thorough  # needs a cluster of its own
+def test_paced_passes_follow_the_profile_that_the_folder_keeps(folder: Folder) -> None:
+    (folder.path / "paced.yaml").write_text("pace: {scale: 2}\nnodes: [{count: 2}]\n")
+    (folder.path / "plan.yaml").write_text(
+        PLAN.replace("2x200mbit", "paced.yaml").replace("strategies: 5", "strategies: 2")
+    )
+    model = capture(build_task("mlp")).spec
+    kept = ModelProfile(0.1, 0.1, {variable.name: 1.0 for variable in model.variables})
+    folder.with_profile(replace(model, profile=kept))
+    assert "2 trials in" in ended(collect(folder), 0)
+    every = records(folder)
+    assert [record.model.profile for record in every] == [kept, kept]
+    assert min(record.median_seconds or 0.0 for record in every) >= 0.4
 
 
 @pytest.mark.thorough
