@@ -1,7 +1,7 @@
 """Search for the fastest strategy of the transformer in torch_transformer.py, on the cluster of own_cluster.yaml.
 
 On your own machines, state their addresses and links in own_cluster.yaml, start Ray on all of them (docs/clusters.md),
-and run `RAY_ADDRESS=auto python own_cluster.py` on the head. On a single Linux machine, as root, emulate the cluster:
+and run `RAY_ADDRESS=HEAD:6379 python own_cluster.py`. On a single Linux machine, as root, emulate the cluster:
 
     autosync emulate up own_cluster.yaml
     autosync emulate exec -- python own_cluster.py
