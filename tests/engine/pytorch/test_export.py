@@ -25,7 +25,7 @@ CLUSTER = local_cluster(2)
 LAYERS = """[*(nn.Linear(32, 32) for _ in range(4)), nn.BatchNorm1d(32)]"""
 
 SCRIPT = f"""
-import json, sys
+import gc, json, sys
 import torch
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
@@ -62,6 +62,9 @@ for name, wrap in (("plain", DistributedDataParallel), ("exported", wrap_exporte
 assert not any(module.startswith("autosync") for module in sys.modules)
 if rank == 0:
     print(json.dumps(printed))
+# gloo's threads end with the last reference to their group. If they outlive the interpreter, PyTorch aborts at times.
+del model, optimizer, loss
+gc.collect()
 torch.distributed.destroy_process_group()
 """
 
