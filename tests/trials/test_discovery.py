@@ -17,6 +17,7 @@ from trials.cluster.discovery import (
     local_cluster,
     match_cluster,
 )
+from trials.cluster.ray_labels import WORKERS_LABEL
 
 
 def node(
@@ -67,6 +68,14 @@ def test_nodes_that_play_machines_tell_of_the_real_one_that_they_share() -> None
 def test_more_workers_than_nodes_are_spread_evenly() -> None:
     cluster = cluster_from_ray_nodes([node("10.0.0.1", head=True), node("10.0.0.2")], workers=5)
     assert [node.workers for node in cluster.nodes] == [3, 2]
+
+
+def test_a_node_has_as_many_workers_as_its_label_states() -> None:
+    ray_nodes = [node("10.0.0.1", head=True), node("10.0.0.2")]
+    ray_nodes[1]["Labels"] = {WORKERS_LABEL: "2"}
+    assert [found.workers for found in cluster_from_ray_nodes(ray_nodes).nodes] == [1, 2]
+    assert [found.workers for found in cluster_from_ray_nodes(ray_nodes[1:]).nodes] == [2]
+    assert [found.workers for found in cluster_from_ray_nodes(ray_nodes, workers=2).nodes] == [1, 1]
 
 
 def test_fewer_workers_than_nodes_leave_the_last_nodes_out() -> None:

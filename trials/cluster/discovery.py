@@ -31,32 +31,31 @@ has for a core, and Ray starts all of them at once, before a message could be sh
 def cluster_from_ray_nodes(ray_nodes: Sequence[Mapping[str, Any]], workers: int | None = None) -> ClusterSpec:
     """Return the cluster that `ray.nodes()` describes, the head first, with assumed links.
 
-    `workers` is the number of worker processes in all. By default, each of several nodes has one, and a single CPU node
-    simulates a cluster with four. More workers than nodes are spread evenly. Nodes with the Ray label `rack` are
-    attached to that switch. Raises `ClusterError`.
+    `workers` is the number of worker processes in all. By default, a node has as many as its label states, or else one;
+    a single CPU node without the label simulates a cluster with four. More workers than nodes are spread evenly. Nodes
+    with the Ray label `rack` are attached to that switch. Raises `ClusterError`.
     """
     alive = _alive(ray_nodes)
     machines = [machine for node in alive for machine in machines_of([node]).values()]
-    if workers is None:
-        workers = WORKERS_OF_A_SINGLE_NODE if len(alive) == 1 and not machines[0].gpus else len(alive)
-    _check_workers(workers)
-    if any(machine.gpus for machine in machines) and workers > len(alive):
+    counts = [machine.workers for machine in machines]
+    if workers is not None:
+        _check_workers(workers)
+        quotient, remainder = divmod(workers, len(alive))
+        counts = [quotient + (index < remainder) for index in range(len(alive))]
+    elif counts == [1] and not machines[0].gpus:
+        counts = [WORKERS_OF_A_SINGLE_NODE]
+    if any(machine.gpus for machine in machines) and sum(counts) > len(alive):
         raise ClusterError(
             f"One worker process drives all GPUs of a node, so {len(alive)} node(s) take at most {len(alive)} "
-            f"workers, not {workers}."
+            f"workers, not {sum(counts)}."
         )
-    alive = alive[:workers]
-    quotient, remainder = divmod(workers, len(alive))
+    used = [chosen for chosen in zip(alive, machines, counts, strict=True) if chosen[-1]]
     return join_nodes(
         [
-            AttachedNode(
-                replace(machine, name=f"node{index}", workers=quotient + (index < remainder)),
-                _uplinks(node)[0],
-                _rack(node),
-            )
-            for index, (node, machine) in enumerate(zip(alive, machines, strict=False))
+            AttachedNode(replace(machine, name=f"node{index}", workers=count), _uplinks(node)[0], _rack(node))
+            for index, (node, machine, count) in enumerate(used)
         ],
-        {rack: _uplinks(node)[1] for node in alive if (rack := _rack(node)) is not None},
+        {rack: _uplinks(node)[1] for node, _, _ in used if (rack := _rack(node)) is not None},
     )
 
 

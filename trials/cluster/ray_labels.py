@@ -21,6 +21,9 @@ CORES_RESOURCE = "autosync_cores"
 RACK_LABEL = "rack"
 """The label with the node's rack: `ray start --labels=rack=left`."""
 
+WORKERS_LABEL = "autosync-workers"
+"""The label with the number of the node's workers, if several."""
+
 MACHINE_LABEL, MACHINE_CORES_LABEL = "autosync-machine", "autosync-machine-cores"
 """Labels of emulated nodes: the name of the machine that they share, and its number of cores."""
 
@@ -54,6 +57,8 @@ def start_options(node: Node, rack: str | None, later: Later = ()) -> list[str]:
     `autosync_cores`. Ray needs that resource as a whole number: it is rounded up, and the label holds the exact number.
     """
     labels = {CORES_LABEL: f"{node.cores:g}", **({RACK_LABEL: rack} if rack else {})}
+    if node.workers > 1:
+        labels[WORKERS_LABEL] = str(node.workers)
     if node.shared_cores is not None:
         labels |= {MACHINE_LABEL: node.shared_cores.machine, MACHINE_CORES_LABEL: f"{node.shared_cores.count:g}"}
     if node.pace is not None:
@@ -83,7 +88,8 @@ def _node_of(ray_node: Mapping[str, Any]) -> Node:
     if MACHINE_LABEL in labels and MACHINE_CORES_LABEL in labels:
         shared = SharedCores(labels[MACHINE_LABEL], float(labels[MACHINE_CORES_LABEL]))
     gpus = int(resources.get("GPU", 0))
-    return Node(address, address, float(cores), gpus=gpus, shared_cores=shared, pace=_pace_of(labels, address))
+    workers = int(labels.get(WORKERS_LABEL, 1))
+    return Node(address, address, float(cores), workers, gpus, shared_cores=shared, pace=_pace_of(labels, address))
 
 
 def _pace_of(labels: Mapping[str, str], address: str) -> Pace | None:

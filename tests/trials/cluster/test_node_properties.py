@@ -59,6 +59,7 @@ OTHERS: dict[str, Any] = {
 """Fields that are no property of the machine, or are discovered and never stated."""
 
 OF_MACHINES = STATED | {"shared_cores": OTHERS["shared_cores"]}
+TOLD_TO_RAY = OF_MACHINES | {"workers": OTHERS["workers"]}
 
 
 def with_one(field: str) -> Node:
@@ -93,7 +94,7 @@ def test_a_cluster_file_states_it(field: str, tmp_path: Path) -> None:
     assert read_cluster_file(file).nodes == (with_one(field),)
 
 
-@pytest.mark.parametrize("field", OF_MACHINES)
+@pytest.mark.parametrize("field", TOLD_TO_RAY)
 def test_ray_is_told_of_it_and_tells_of_it_again(field: str) -> None:
     node = with_one(field)
     (machine,) = machines_of([said_to_ray(node)]).values()
