@@ -107,7 +107,10 @@ def _lines(rows: pd.DataFrame) -> Iterator[str]:
         f"{rows.cluster_digest.nunique()} measured clusters, {int(rows.step_seconds.map(len).sum())} timed steps."
     )
     yield ""
-    yield "Times of different frameworks, engines or kinds are never compared or mixed. *Paced* passes are waited for."
+    yield (
+        "Times of different frameworks, engines or kinds are never compared or mixed. *Paced* passes are waited for. "
+        "They follow the profile in the record, but [another until 11:00 UTC on 30 November 2026](README.md)."
+    )
     yield ""
     yield from _counts(rows)
     yield ""
