@@ -108,7 +108,7 @@ def test_ray_is_told_of_slots_for_workers_and_of_true_cores(cluster: Emulated) -
     assert {
         "--num-cpus=8",
         '--resources={"autosync_cores": 1}',
-        f"--labels=autosync-cores=0.5,autosync-machine=emulating,autosync-machine-cores={os.cpu_count()}",
+        f"--labels=autosync-cores=0.5,autosync-workers=6,autosync-machine=emulating,autosync-machine-cores={os.cpu_count()}",
         "--address=10.77.0.1:6379",
         "--num-gpus=0",
     } <= set(arguments)
