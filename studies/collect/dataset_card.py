@@ -109,7 +109,7 @@ def _lines(rows: pd.DataFrame) -> Iterator[str]:
     yield ""
     yield (
         "Times of different frameworks, engines or kinds are never compared or mixed. *Paced* passes are waited for. "
-        "They follow the profile in the record, but [another until 11:00 UTC on 30 November 2026](README.md)."
+        "They follow the profile in the record; until 11:00 UTC on 30 November 2026, they [did not](README.md)."
     )
     yield ""
     yield from _counts(rows)

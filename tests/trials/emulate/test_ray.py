@@ -20,8 +20,6 @@ from trials.emulate import Emulated, add_node, down, find, kill_node, restart_no
 from trials.emulate.ray_nodes import ray_nodes_of, start_arguments
 from trials.emulate.status import status_lines
 
-pytestmark = pytest.mark.thorough  # this test needs its own cluster
-
 pytestmark = needs_root
 
 DRIVER = """
