@@ -117,7 +117,9 @@ def _answer_of_ranks(job: ProofJob, records: Sequence[RuntimeRecord], out: Path,
                 launcher.kill()
                 launcher.wait()
         if any(statuses):
-            raise BenchError(f"torchrun ended with {statuses}; the end of its output: {log.read_text()[-2000:]}")
+            text = log.read_text()
+            start = max(text.find("Traceback"), 0)  # of the rank that failed first; torchrun's own follow
+            raise BenchError(f"torchrun ended with {statuses}; from its output: {text[start : start + 2000]}")
     return parse_json(output.splitlines()[-1], "The answer of rank 0")
 
 

@@ -9,6 +9,7 @@ pass, and a module of the forward pass reads its parameters at theirs. Rank 0 pr
 
 from __future__ import annotations
 
+import gc
 import json
 import sys
 import time
@@ -178,6 +179,8 @@ def main(arguments: list[str]) -> int:
         sys.stdout.write(json.dumps(answer) + "\n")
         sys.stdout.flush()
     dist.barrier()
+    gc.collect()  # gloo's threads abort the interpreter's end if they hold the last tensors of DDP
+    dist.destroy_process_group()
     return 0
 
 
