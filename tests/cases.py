@@ -125,6 +125,11 @@ def drawn_model(model: ModelSpec, ratio: float = 1.7) -> ModelSpec:
     return replace(model, variables=tuple(variables))
 
 
+def copied_model(model: ModelSpec) -> ModelSpec:
+    """The model on an engine whose replicas keep copies of its sparse variables."""
+    return replace(model, variables=tuple(replace(variable, copied=variable.sparse) for variable in model.variables))
+
+
 def ncf_like_model(users: int = 6040, items: int = 3706, width: int = 32) -> ModelSpec:
     """Neural collaborative filtering: four sparse embeddings and a small dense tower (12 variables)."""
     shapes: Shapes = [

@@ -43,6 +43,11 @@ So at least U(min(a, b)) rows cross each way. Similarly, parts with h(1), h(2), 
 replicas draw their batches independently from one distribution, rows stay at their location, for any location, and
 every step moves its own sums and values.
 
+If all replicas keep copies of the table instead (`Variable.copied`), the sum of a row must reach all of m parts. If t
+parts touch the row, some part has the whole sum after t - 1 messages at the earliest, and each other part needs another
+message. So all parts together send at least m + t - 2 messages per row, on average (m - 2) U(all) + (the sum of U(h))
+rows, and the link out of one part with h replicas carries U(h).
+
 The model has U(1) and may have U(2). Weighted by q, (1 - (1 - q)^k) / q is convex, so with s = 2 - U(2) / U(1), the
 mean of q over touched rows, U(k) >= U(1) (1 - (1 - s)^k) / s (Jensen), with equality for k = 1, k = 2 and rows of equal
 probability. Without U(2), replicas may all touch the same rows (s = 1), so only U(1) is certain.
@@ -216,6 +221,8 @@ def _crossing(variables: Sequence[Variable], replicas: Sequence[int]) -> float:
     def out_of_parts(variable: Variable) -> float:
         if variable.sparse:
             touched = [_sum_bytes(variable, held) for held in replicas]
+            if variable.copied:
+                return (len(replicas) - 2) * _sum_bytes(variable, sum(replicas)) + sum(touched)
             return 2 * (sum(touched) - max(touched))
         return max(
             of_elements * _sum_bytes(variable, 1) if _is_summed_by_elements(variable) else 0.0,
@@ -248,7 +255,11 @@ def _by_cores(model: ModelSpec, cluster: ClusterSpec) -> Iterator[StepBound]:
 
 def _sum_of(variables: Sequence[Variable], replicas: int, others: int) -> float:
     """The minimum bytes of the sum of `replicas` gradients that cross to or from `others`."""
-    return sum(_sum_bytes(variable, min(replicas, others) if variable.sparse else replicas) for variable in variables)
+    stays = [variable.sparse and not variable.copied for variable in variables]
+    return sum(
+        _sum_bytes(variable, min(replicas, others) if rows_stay else replicas)
+        for variable, rows_stay in zip(variables, stays, strict=True)
+    )
 
 
 def _is_summed_by_elements(variable: Variable) -> bool:
@@ -259,20 +270,11 @@ def _sum_bytes(variable: Variable, replicas: int) -> float:
     """The minimum bytes of the sum of `replicas` gradients of the variable, in any representation."""
     element = DTYPE_BYTES[variable.dtype]
     if variable.rows_per_step is not None:
-        return min(variable.bytes, _row_count(variable, replicas) * variable.row_elements * element)
+        return min(variable.bytes, variable.rows_of(replicas) * variable.row_elements * element)
     if variable.factor_rows is not None:
         rank = min(replicas * variable.factor_rows, *variable.shape)
         return rank * (sum(variable.shape) - rank) * element
     return variable.bytes
-
-
-def _row_count(variable: Variable, replicas: int) -> float:
-    """The minimum mean of U(replicas), the distinct rows of a sparse variable that `replicas` touch together."""
-    rows = variable.rows_per_step or 0.0
-    if variable.rows_of_two is None or not rows:
-        return rows
-    share = min(1.0, 2 - variable.rows_of_two / rows)
-    return rows * replicas if share <= 0 else rows * (1 - (1 - share) ** replicas) / share
 
 
 def _ends(link: Link) -> set[str]:

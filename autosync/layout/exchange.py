@@ -41,6 +41,9 @@ class Quantities(NamedTuple):
     gradient_bytes: float = 0.0
     """Bytes of the gradient before encoding. They record where gradients travel and load no link."""
 
+    answered_bytes: float = 0.0
+    """Bytes of the rows that a server sends to a replica; for a sparse shard only."""
+
 
 @dataclass(frozen=True)
 class Transfer:
@@ -62,6 +65,9 @@ class Transfer:
 
     gradients: float = 0.0
     """Number of those messages that carry gradients, which may have scales."""
+
+    answered: float = 0.0
+    """Share of the answered bytes."""
 
 
 @dataclass(frozen=True)

@@ -49,7 +49,8 @@ class Layout:
         """The layout of a strategy that fits the model, in graph order; rows that are sent apart follow their table."""
         model, strategy = apart(model, strategy)
         decided = strategy.by_name
-        return cls.from_decisions(Slices(model), [decided[variable.name] for variable in model.variables])
+        slices = Slices(model, len(strategy.replicas))
+        return cls.from_decisions(slices, [decided[variable.name] for variable in model.variables])
 
     @classmethod
     def from_decisions(cls, slices: Slices, decisions: Iterable[VariableStrategy]) -> Layout:

@@ -73,13 +73,16 @@ def send_back_exchange(server: str, replicas: Sequence[str], processes: Processe
 def sparse_server_exchange(server: str, replicas: Sequence[str], processes: Processes, slots: int) -> Exchange:
     """The exchange of a sparse shard: row numbers go to `server`, rows come back, and later gradients go to `server`.
 
+    If replicas keep copies, the rows that come back are those that any replica has touched; no row numbers are needed
+    for that, but these few bytes are counted in either case.
+
     An optimizer with slots updates all rows, an optimizer without slots only the touched rows.
     """
     ask, answer, push = [], [], []
     for replica in replicas:
         if processes.apart(replica, server):
             ask.append(Transfer(replica, server, index=1.0))
-            answer.append(Transfer(server, replica, touched=1.0))
+            answer.append(Transfer(server, replica, answered=1.0))
             push.append(Transfer(replica, server, payload=1.0, gradients=1.0))
     count = float(len(replicas))
     touched = (

@@ -46,6 +46,9 @@ class Slice:
     count: int = 1
     """The number of the variable's shards."""
 
+    replicas: int = 1
+    """The number of replicas that train the model."""
+
     @cached_property
     def shape(self) -> tuple[int, ...]:
         shape = self.variable.shape
@@ -82,9 +85,13 @@ class Slice:
         if variable.rows_per_step is None:
             return Quantities(held, 0.0, held, held, gradient_bytes=held)
         rows = self.share * variable.rows_per_step
-        touched = rows * variable.row_elements * self.item_bytes
+        row_bytes = variable.row_elements * self.item_bytes
+        touched = rows * row_bytes
+        answered = touched
+        if variable.copied:
+            answered = min(held, self.share * variable.rows_of(self.replicas) * row_bytes)
         id_bytes = SHORT_ID_BYTES if variable.shape[0] <= MOST_SHORT_IDS else LONG_ID_BYTES
-        return Quantities(touched, rows * id_bytes, touched, held, gradient_bytes=touched)
+        return Quantities(touched, rows * id_bytes, touched, held, gradient_bytes=touched, answered_bytes=answered)
 
 
 class Shard(NamedTuple):
@@ -123,7 +130,9 @@ class Shard(NamedTuple):
 class Slices:
     """A cache of the slices of a model's variables, by variable and partition."""
 
-    def __init__(self, model: ModelSpec) -> None:
+    def __init__(self, model: ModelSpec, replicas: int) -> None:
+        """`replicas` is the number of replicas that train the model."""
+        self._replicas = replicas
         self._numbered = {variable.name: (number, variable) for number, variable in enumerate(model.variables)}
         self._cache: dict[tuple[str, Partition | None], tuple[Slice, ...]] = {}
 
@@ -146,6 +155,6 @@ class Slices:
         sizes = shard_sizes(variable.shape[axis] if cut or variable.shape else 1, cut.shards if cut else 1)
         starts = accumulate(sizes, initial=0)
         return tuple(
-            Slice(variable, number, index, axis, start, size, len(sizes))
+            Slice(variable, number, index, axis, start, size, len(sizes), self._replicas)
             for index, (start, size) in enumerate(zip(starts, sizes, strict=False))
         )

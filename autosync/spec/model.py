@@ -32,7 +32,11 @@ class Variable(Noun, what="A variable"):
     """K, if a replica's gradient of a matrix (M, N) is A^T B with A of (K, M) and B of (K, N); else None."""
     rows_of_two: float | None = None
     """Distinct rows that two replicas touch together in a step (mean over pairs of sampled batches); None if unknown.
-    The model's digest leaves it out, so that earlier records remain records of the same model."""
+    The model's digest has it only if the variable is `copied`, because it then decides a step's time; so earlier
+    records of other variables remain records of the same model."""
+    copied: bool = False
+    """Whether every replica keeps a copy of a sparse variable, so that a server sends each replica the rows that any
+    replica has touched. Otherwise replicas fetch the rows that they look up. The model's digest leaves it out."""
 
     def __post_init__(self) -> None:
         if self.dtype not in DTYPE_BYTES:
@@ -81,6 +85,17 @@ class Variable(Noun, what="A variable"):
         if self.rows_per_step is None:
             return self.bytes
         return min(self.bytes, self.rows_per_step * self.row_elements * DTYPE_BYTES[self.dtype])
+
+    def rows_of(self, replicas: int) -> float:
+        """The least mean number of distinct rows that `replicas` touch together in a step; 0 if dense.
+
+        See `autosync.cost.bound` for the derivation. Without `rows_of_two`, all replicas may touch the same rows.
+        """
+        rows = self.rows_per_step or 0.0
+        if self.rows_of_two is None or not rows:
+            return rows
+        share = min(1.0, 2 - self.rows_of_two / rows)
+        return rows * replicas if share <= 0 else rows * (1 - (1 - share) ** replicas) / share
 
 
 @dataclass(frozen=True)
@@ -149,7 +164,10 @@ class ModelSpec(Noun, what="A model"):
 
     @cached_property
     def digest(self) -> str:
-        variables = tuple(replace(variable, rows_of_two=None) for variable in self.variables)
+        variables = tuple(
+            replace(variable, rows_of_two=variable.rows_of_two if variable.copied else None, copied=False)
+            for variable in self.variables
+        )
         return digest(replace(self, profile=None, variables=variables).to_json())
 
     @property

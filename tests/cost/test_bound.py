@@ -13,6 +13,7 @@ from autosync.spec import ClusterSpec, ModelProfile, ModelSpec, Pace, SharedCore
 from tests.cases import (
     bert_like_model,
     changing,
+    copied_model,
     drawn_model,
     local_cluster,
     mlp_model,
@@ -41,8 +42,11 @@ PROFILED = replace(MODEL, profile=ModelProfile(0.1, 0.3, {variable.name: 1.0 for
 )
 @pytest.mark.parametrize(
     "model",
-    [MODEL, THIN, bert_like_model(), bert_like_model(sparse=False), ncf_like_model(), drawn_model(ncf_like_model())],
-    ids=["mlp", "thin", "bert", "dense bert", "ncf", "drawn ncf"],
+    [
+        *(MODEL, THIN, bert_like_model(), bert_like_model(sparse=False), ncf_like_model()),
+        *(drawn_model(ncf_like_model()), copied_model(drawn_model(ncf_like_model()))),
+    ],
+    ids=["mlp", "thin", "bert", "dense bert", "ncf", "drawn ncf", "copied ncf"],
 )
 def test_no_exact_strategy_keeps_all_links_busy_for_less(model: ModelSpec, cluster: ClusterSpec) -> None:
     rates = np.array([link.bytes_per_second for link in cluster.links])
@@ -189,6 +193,18 @@ def test_between_racks_go_the_rows_of_two_replicas() -> None:
     for of_two, crossing in ((170.0, 170), (None, 100)):
         found = step_bound(_table_alone(1000, 100.0, of_two), cluster)
         assert found.seconds == pytest.approx(crossing * 16 / 0.001e9 * 8)
+
+
+@pytest.mark.parametrize("of_two", [None, 130.0, 200.0])
+def test_copies_of_a_table_need_the_rows_of_all_replicas(of_two: float | None) -> None:
+    """Sums of rows travel by hand as few times as possible: into one node, and from there to the others."""
+    model = _table_alone(1000, 100.0, of_two)
+    copied = copied_model(model)
+    of_one, of_all = (model.variables[0].rows_of(replicas) for replicas in (1, 4))
+    found = step_bound(copied, star_cluster(4, gbit_per_s=0.001)).seconds
+    assert found == pytest.approx((4 * of_one + 2 * of_all) * 16 / (4 * 0.001e9) * 8)
+    assert found >= step_bound(model, star_cluster(4, gbit_per_s=0.001)).seconds
+    assert (of_two is None) == (found == pytest.approx(step_bound(model, star_cluster(4, gbit_per_s=0.001)).seconds))
 
 
 @pytest.mark.parametrize("skew", [0.0, 0.5, 1.0])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -141,6 +142,21 @@ def test_only_touched_rows_of_a_sparse_variable_travel_to_its_server_and_back() 
     assert link_bytes(found, cluster)["switch>node1"] == rows
     assert link_bytes(found, cluster)["switch>node0"] == 2 * (rows + numbers)
     assert found.reduced_bytes.tolist() == [3 * rows, 0, 0]
+
+
+@pytest.mark.parametrize(("of_two", "answered"), [(None, 50), (50.0, 50), (75.0, 87.5), (100.0, 150), (100.0, 120)])
+def test_a_server_of_copies_sends_back_the_rows_of_all_replicas(of_two: float | None, answered: float) -> None:
+    """Three replicas touch 50 rows each. If two touch 75 together, s = 1/2, so three touch 50 (1 - 1/8) / (1/2)."""
+    model, cluster = sparse_model(rows=120 if answered == 120 else 1000), cases.star_cluster(3)
+    copied = cases.copied_model(replace(model, variables=(replace(model.variables[0], rows_of_two=of_two),)))
+    servers = strategy_of(cluster, ParameterServer("node0/cpu:0"))
+    found = traffic(copied, cluster, servers)
+    assert link_bytes(found, cluster)["node1>switch"] == 50 * 40 + 50 * 4
+    assert link_bytes(found, cluster)["switch>node1"] == answered * 40
+    assert found.reduced_bytes.tolist() == [3 * 50 * 40, 0, 0]
+    assert link_bytes(traffic(copied, cluster, strategy_of(cluster, AllReduce(0))), cluster) == link_bytes(
+        traffic(model, cluster, strategy_of(cluster, AllReduce(0))), cluster
+    )
 
 
 def test_sparse_rows_divide_over_shards_by_their_rows() -> None:

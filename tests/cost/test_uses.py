@@ -18,6 +18,7 @@ from autosync.cost.closed_form.rows import ENCODED, MIXED, DecisionRows
 from autosync.cost.closed_form.tables import cost_tables
 from autosync.errors import SpecError
 from autosync.layout.channels import Channel
+from autosync.layout.exchange import Quantities
 from autosync.spec import (
     AllReduce,
     Cast,
@@ -33,7 +34,8 @@ from tests import cases
 from tests.space.samples import sampled
 from tests.space.wide import factored_model
 
-MODELS = (cases.bert_like_model(), cases.ncf_like_model(), cases.mixed_precision_model(), cases.scalar_model())
+COPIED = replace(cases.copied_model(cases.drawn_model(cases.ncf_like_model())), name="copied")
+MODELS = (cases.bert_like_model(), cases.ncf_like_model(), COPIED, cases.mixed_precision_model(), cases.scalar_model())
 CLUSTERS = (cases.star_cluster(), cases.uneven_cluster(), cases.gpu_cluster())
 
 Summed = dict[tuple[object, ...], np.ndarray]
@@ -61,7 +63,7 @@ def half_encoded(model: ModelSpec, cluster: ClusterSpec) -> list[Strategy]:
 
 def summed(uses: Uses, channels: list[Channel]) -> Summed:
     """Each strategy's uses, summed by channel and phase, and its chains, independent of the number of entries."""
-    sums: Summed = defaultdict(lambda: np.zeros(8))
+    sums: Summed = defaultdict(lambda: np.zeros(len(Quantities._fields) + 1))
     for owner, phase, channel, weighs, shards in zip(
         uses.owner, uses.phase, uses.channel, uses.quantities, uses.shards, strict=True
     ):

@@ -75,6 +75,21 @@ def test_rows_of_two_replicas_are_optional_and_no_part_of_the_digest():
     assert not any("rows_of_two" in variable for variable in old.to_json()["variables"])
 
 
+def test_copies_of_sparse_variables_are_no_part_of_the_digest():
+    model = cases.ncf_like_model()
+    copied = cases.copied_model(model)
+    assert ModelSpec.from_json(copied.to_json()) == copied != model
+    assert copied.digest == model.digest
+
+
+def test_rows_of_two_replicas_with_copies_are_part_of_the_digest():
+    """With copies, a server's answer depends on them, and so does the step's time."""
+    table = Variable("v", (40, 2), "float32", 0, True, 5.0, rows_of_two=8.0, copied=True)
+    model = ModelSpec("m", 1, "SGD", 0, (table,))
+    others = [replace(table, rows_of_two=8.5), replace(table, rows_of_two=None), replace(table, copied=False)]
+    assert len({replace(model, variables=(variable,)).digest for variable in (table, *others)}) == 3
+
+
 @pytest.mark.parametrize(("sparse", "rows_of_two"), [(True, 4.9), (True, 10.1), (True, math.nan), (False, 5.0)])
 def test_two_replicas_touch_from_one_to_two_times_the_rows_of_one(sparse, rows_of_two):
     with pytest.raises(SpecError, match=r"Variable 'v': two replicas touch from rows_per_step to twice as many rows"):

@@ -38,7 +38,7 @@ class Uses:
     """The number of each use's channel, (n,)."""
 
     quantities: FloatArray
-    """The quantities of each use, (n, 7)."""
+    """The quantities of each use, (n, 8)."""
 
     shards: IndexArray
     """The number of shards that each use adds to its channel's count, (n,)."""
@@ -173,7 +173,7 @@ def _starts(owners: IndexArray, keys: IndexArray) -> IndexArray:
 
 
 def _dense(size: FloatArray, pieces: FloatArray) -> FloatArray:
-    """Quantities of gradients without compression, (n, 7)."""
+    """Quantities of gradients without compression, (n, 8)."""
     weighs = np.zeros((len(size), len(Quantities._fields)))
     weighs[:, [PAYLOAD, TOUCHED, HELD, GRADIENT]] = size[:, None]
     weighs[:, PIECES] = pieces

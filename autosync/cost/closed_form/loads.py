@@ -30,7 +30,7 @@ class ChannelTotals:
     channels: tuple[Channel, ...]
 
     quantities: FloatArray
-    """Quantities summed by ready phase, float64 (n, PHASES, C, 7)."""
+    """Quantities summed by ready phase, float64 (n, PHASES, C, 8)."""
 
     shards: npt.NDArray[np.int64]
     """Shards per channel, (n, C)."""

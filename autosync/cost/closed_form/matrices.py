@@ -24,7 +24,7 @@ FEWEST_FOLDED = 8
 @final
 @dataclass(frozen=True, eq=False)
 class Matrices:
-    """The matrices of C channels. Channels times 7 quantities make rows; only rows with loads are kept."""
+    """The matrices of C channels. Channels times 8 quantities make rows; only rows with loads are kept."""
 
     rows: IndexArray
     """The kept rows, (r,): first the rows of `full`, then the rows of `folded`, group by group and channel by channel.

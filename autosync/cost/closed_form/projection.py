@@ -18,7 +18,7 @@ from autosync.layout.exchange import SCALE_BYTES, DeviceWork, Exchange, Quantiti
 from autosync.numeric import FloatArray
 from autosync.spec import ClusterSpec, Device, Link
 
-PAYLOAD, INDEX, TOUCHED, HELD, PIECES, SCALES, _ = range(len(Quantities._fields))
+PAYLOAD, INDEX, TOUCHED, HELD, PIECES, SCALES, _, ANSWERED = range(len(Quantities._fields))
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Columns:
 
 @dataclass(frozen=True, eq=False)
 class ExchangeLoads:
-    """The loads of one exchange, float64 (7, columns), one row for each of `Quantities`."""
+    """The loads of one exchange, float64 (8, columns), one row for each of `Quantities`."""
 
     pull: FloatArray
     """Loads before the forward pass."""
@@ -94,7 +94,7 @@ class ExchangeLoads:
     have to be swapped."""
 
     def on_own_node(self, way: str, alike: NodeClasses, columns: Columns) -> FloatArray:
-        """`pull`, `push` or `back` for the server on `node`, (7, columns)."""
+        """`pull`, `push` or `back` for the server on `node`, (8, columns)."""
         loads: FloatArray = getattr(self, way)
         if self.node == self.first:
             return loads
@@ -203,6 +203,7 @@ def _add(matrix: FloatArray, of_bytes: int, of_messages: int, transfer: Transfer
     matrix[PAYLOAD, of_bytes] += transfer.payload
     matrix[INDEX, of_bytes] += transfer.index
     matrix[TOUCHED, of_bytes] += transfer.touched
+    matrix[ANSWERED, of_bytes] += transfer.answered
     matrix[SCALES, of_bytes] += transfer.gradients * SCALE_BYTES
     matrix[PIECES, of_messages] += transfer.messages
     matrix[SCALES, of_messages] += transfer.gradients

@@ -104,7 +104,7 @@ class ShardRows(NamedTuple):
     """Bytes of an element."""
 
     quantities: FloatArray
-    """The shard's quantities, (rows, 7)."""
+    """The shard's quantities, (rows, 8)."""
 
 
 @final

@@ -133,7 +133,7 @@ def _make(model: ModelSpec, cluster: ClusterSpec, replicas: tuple[str, ...]) -> 
         cluster=cluster,
         replicas=replicas,
         columns=projection.columns,
-        slices=Slices(model),
+        slices=Slices(model, len(replicas)),
         phases={variable.name: round(passes.ready[variable.name] * (PHASES - 1)) for variable in model.variables},
         node_cores=cores,
         node_compute=core_flops(model, passes.paced) * replicas_on_cores(cluster, replicas) / cores,

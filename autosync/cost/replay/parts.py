@@ -21,7 +21,7 @@ from autosync.numeric import FloatArray, IndexArray
 
 LINK, MESSAGES, COPIED, REDUCED, UPDATED = range(5)
 QUANTITIES = len(Quantities._fields)
-PAYLOAD, INDEX, TOUCHED, HELD, PIECES, SCALES = range(6)
+PAYLOAD, INDEX, TOUCHED, HELD, PIECES, SCALES, _, ANSWERED = range(QUANTITIES)
 MOST_FLOWS = 4096
 """The maximum number of flows in a stage for which fair shares are computed; with more, the busiest link decides."""
 
@@ -34,6 +34,7 @@ class NodeFlow(NamedTuple):
     payload: float
     indices: float
     touched: float
+    answered: float
     messages: float
     gradients: float
     through_cores: bool = True
@@ -201,8 +202,8 @@ class PartMaker:
 
     def flow_like(self, transfer: Transfer, source: str, target: str, through_cores: bool) -> NodeFlow:
         """A flow between two nodes with the shares of `transfer`."""
-        shares = transfer.payload, transfer.index, transfer.touched, transfer.messages, transfer.gradients
-        return NodeFlow(source, target, *shares, through_cores)
+        of_bytes = transfer.payload, transfer.index, transfer.touched, transfer.answered
+        return NodeFlow(source, target, *of_bytes, transfer.messages, transfer.gradients, through_cores)
 
     def _flow(self, transfer: Transfer) -> NodeFlow:
         source, target = (self.resources.node_of[device] for device in (transfer.source, transfer.target))
@@ -256,7 +257,8 @@ class PartMaker:
 def _weights(flow: NodeFlow) -> FloatArray:
     """Bytes sent for a unit of each quantity."""
     weights = np.zeros(QUANTITIES)
-    weights[[PAYLOAD, INDEX, TOUCHED, SCALES]] = flow.payload, flow.indices, flow.touched, flow.gradients * SCALE_BYTES
+    weights[[PAYLOAD, INDEX, TOUCHED, ANSWERED]] = flow.payload, flow.indices, flow.touched, flow.answered
+    weights[SCALES] = flow.gradients * SCALE_BYTES
     return weights
 
 
