@@ -34,7 +34,7 @@ def build(name: str) -> TrainingTask:
     size = BERT[name]
     return TrainingTask(
         name=name,
-        model=_masked_language_model(name, size) if size.predictions else _classifier(name, size),
+        model=_pretraining_model(name, size) if size.predictions else _classifier(name, size),
         loss=cross_entropy,
         optimizer=keras.optimizers.Adam(size.learning_rate, beta_2=0.999, epsilon=1e-6, name="adam"),
         batch_size=size.batch_size,
@@ -80,7 +80,7 @@ def _encoder(size: BertSize, token_ids: Any, segment_ids: Any, token_embedding: 
     return x
 
 
-def _masked_language_model(name: str, size: BertSize) -> Any:
+def _pretraining_model(name: str, size: BertSize) -> Any:
     token_ids = _ids("token_ids", size.batch_size, size.sequence)
     segment_ids = _ids("segment_ids", size.batch_size, size.sequence)
     mask_positions = _ids("mask_positions", size.batch_size, size.predictions)

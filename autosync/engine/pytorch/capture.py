@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -15,6 +15,7 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 from torch.utils.flop_counter import FlopCounterMode
 
+from autosync.engine.core.touched_rows import SAMPLED_BATCHES, TouchedRows, mean_rows
 from autosync.engine.pytorch.check_step import check_step
 from autosync.engine.pytorch.optimizer import needs_closure, settings_of
 from autosync.engine.pytorch.random_state import fix_random_state
@@ -26,6 +27,10 @@ from autosync.spec import ModelSpec, Operator
 
 DOCUMENT = "captured"
 """The key of the JSON document in the metadata of the bytes."""
+
+
+WORTH_A_NOTE = 0.1
+"""The share of sparse gradients in the bytes of all gradients from which their rows are worth a note."""
 
 
 @dataclass(frozen=True)
@@ -90,14 +95,18 @@ def capture(task: ModuleTask) -> CapturedModule:
         checked = check_step(copied, task.fresh)
         _copy(originals, copies)
         operators = _operators(copied)
+        rows = {name: None if one is None else TouchedRows(one) for name, one in checked.rows.items()}
+        if task.data is not None:
+            rows |= _rows_of_batches(copied, [name for name, touched in rows.items() if touched])
         notes = tuple(_notes(copied, checked.updates_early))
         _copy(originals, copies)
     order = {name: number for number, name in enumerate(checked.rows)}
     variables = tuple(
-        variable_of(name, parameter, order[name], checked.rows[name], checked.factor_rows.get(name))
+        variable_of(name, parameter, order[name], rows[name], checked.factor_rows.get(name))
         for name, parameter in task.parameters.items()
     )
     spec = ModelSpec(task.name, task.batch_size, _words(task.optimizer), checked.slots, variables, operators)
+    notes = *notes, *_notes_on_rows(spec)
     return CapturedModule(spec, task.builder, _separate(copies), notes, checked.updates_early)
 
 
@@ -106,6 +115,24 @@ def profile(captured: CapturedModule) -> CapturedModule:
     with fix_random_state(SEED):
         times = measure_profile(captured.build())
     return replace(captured, spec=replace(captured.spec, profile=times))
+
+
+def _rows_of_batches(task: ModuleTask, names: Sequence[str]) -> dict[str, TouchedRows]:
+    """By name, the rows of tables with sparse gradients that batches of the data touch. Raises `ModelError`."""
+    touched: dict[str, list[Any]] = {name: [] for name in names}
+    for number in range(SAMPLED_BATCHES if names else 0):
+        task.optimizer.zero_grad()
+        try:
+            task.loss_on(task.training_batch(number)).backward()
+        except Exception as error:  # a user's data or module may raise any error
+            raise ModelError(
+                f"Batch {number} of the data of {task.name!r} failed with {type(error).__name__}: {error}."
+            ) from error
+        for name, of_batches in touched.items():
+            gradient = task.parameters[name].grad
+            assert gradient is not None, "the checked step had a gradient"
+            of_batches.append(gradient.coalesce().indices()[0].numpy())
+    return {name: mean_rows(of_batches) for name, of_batches in touched.items()}
 
 
 def _copy(sources: Mapping[str, torch.Tensor], targets: Mapping[str, torch.Tensor]) -> None:
@@ -142,6 +169,18 @@ def _notes(task: ModuleTask, updates_early: bool) -> Iterator[str]:
         yield (
             f"The loss of {task.name!r} doubles with the batch, so it is a sum; gradients are averaged over replicas, "
             "so divide the loss by the number of examples, or choose the learning rate for one replica's batch."
+        )
+
+
+def _notes_on_rows(spec: ModelSpec) -> Iterator[str]:
+    """A sentence if sparse gradients are a good part of all gradients, and all replicas touch the same rows."""
+    alike = [variable for variable in spec.variables if variable.sparse and variable.rows_of_two is None]
+    whole = sum(variable.gradient_bytes for variable in spec.variables)
+    if sum(variable.gradient_bytes for variable in alike) > WORTH_A_NOTE * whole:
+        yield (
+            f"All replicas look up the same rows of {alike[0].name!r} in timed steps, because each takes the example "
+            "batch in another order, so servers of these rows look faster than with your data. Return a DataLoader "
+            "instead of the batch, so that replicas look up rows of their own."
         )
 
 

@@ -14,6 +14,7 @@ import torch.distributed as dist
 from torch import nn
 
 from autosync.baselines import baselines_for
+from autosync.engine.core.touched_rows import TouchedRows
 from autosync.engine.pytorch.connection import connect_transport, device_of, transport_for
 from autosync.engine.pytorch.factors import layers_with_factors
 from autosync.engine.pytorch.plan import ExchangePlan, is_collective, plan
@@ -138,7 +139,7 @@ def model_of(module: nn.Module, order: Sequence[str]) -> ModelSpec:
             name,
             parameter,
             places[name],
-            rows_per_step=1.0 if parameter in sparse_only else None,
+            rows=TouchedRows(1.0) if parameter in sparse_only else None,
             factor_rows=1 if parameter in factored else None,
         )
         for name, parameter in module.named_parameters()

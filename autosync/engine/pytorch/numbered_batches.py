@@ -50,7 +50,8 @@ class NumberedBatches:
         epoch, place = divmod(number, self._examples // self._size)
         order = _shuffle(self._examples, epoch) if self._is_shuffled else range(self._examples)
         chosen = order[place * self._size : (place + 1) * self._size]
-        return self._join([self._dataset[example] for example in chosen])
+        many = getattr(self._dataset, "__getitems__", None)  # as DataLoader reads a batch
+        return self._join([self._dataset[example] for example in chosen] if many is None else many(list(chosen)))
 
 
 @lru_cache(maxsize=2)

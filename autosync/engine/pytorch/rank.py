@@ -7,11 +7,12 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
 
 import torch
 
 from autosync.engine.core.pacing import PassMoments
+from autosync.engine.core.touched_rows import SAMPLED_BATCHES
 from autosync.engine.pytorch.capture import CapturedModule
 from autosync.engine.pytorch.ddp import DDPReplica
 from autosync.engine.pytorch.deferred import DeferredUpdates
@@ -80,6 +81,7 @@ class Rank:
         self._moments = PassMoments()
         """The moments of a paced pass, by the numbers of the variables of `_laid_out`."""
         self._recordings: list[_Recorded] = []
+        self._batches_in_turn: dict[int, tuple[Any, Any]] = {}
         self._task: ModuleTask | None = None
         self._synchronizer: GradientSynchronizer | DDPReplica | None = None
         self._steps = 0
@@ -92,7 +94,7 @@ class Rank:
     def realize(self, strategy: Strategy, trains: bool = False) -> None:
         """Begin again from the captured values, under `strategy`. Raises `SpecError` when it cannot be carried out.
 
-        With `trains`, steps take the model's data; otherwise they take the example batch, which costs no time to read.
+        With `trains`, steps take the model's data; otherwise they take batches that cost no time to read.
         """
         check_supported(strategy, self.model, self._cluster)
         self.end()
@@ -228,7 +230,7 @@ class Rank:
 
         def loss_function() -> torch.Tensor:
             if not self._trains:
-                return task.loss_on(task.batch_of(batch))
+                return task.loss_on(self._batch_in_turn(task, number))
             with _GENERATORS, fix_random_state(batch % (1 << 32)):
                 return task.loss_on(task.training_batch(batch))
 
@@ -237,6 +239,20 @@ class Rank:
         loss = loss_function()
         loss.backward()
         return float(loss.detach())
+
+    def _batch_in_turn(self, task: ModuleTask, number: int) -> tuple[Any, Any]:
+        """This rank's batch in timed step `number`: the example batch, rolled so that batches differ.
+
+        Rolled batches look up the same rows. So if a model has tables with sparse gradients and data, each rank takes a
+        few batches of its own in turn, and reads each of them once.
+        """
+        rank, size = self._transport.rank, self._transport.size
+        if task.data is None or not any(variable.sparse for variable in self.model.variables):
+            return task.batch_of(rank + size * number)
+        turn = number % SAMPLED_BATCHES
+        if turn not in self._batches_in_turn:
+            self._batches_in_turn[turn] = task.training_batch(rank + size * turn)
+        return self._batches_in_turn[turn]
 
     def _hold(self, task: ModuleTask, synchronizer: GradientSynchronizer | DDPReplica, seconds: float) -> TakenStep:
         """A paced pass that computes first, and then releases its gradients at their times."""

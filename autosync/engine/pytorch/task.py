@@ -13,6 +13,7 @@ from torch import nn
 from torch.nn.parameter import is_lazy
 from torch.utils.data import DataLoader
 
+from autosync.engine.core.touched_rows import TouchedRows
 from autosync.engine.core.user_function import call_user_function, check_framework, user_function
 from autosync.engine.pytorch.numbered_batches import NumberedBatches
 from autosync.engine.pytorch.random_state import fix_random_state
@@ -103,15 +104,17 @@ class ModuleTask:
 
 
 def variable_of(
-    name: str, parameter: nn.Parameter, ready_order: int, rows_per_step: float | None, factor_rows: int | None = None
+    name: str, parameter: nn.Parameter, ready_order: int, rows: TouchedRows | None, factor_rows: int | None = None
 ) -> Variable:
     """The parameter as a variable of a model.
 
-    `rows_per_step` is None for a dense gradient, `factor_rows` for a gradient without sufficient factors.
+    `rows` is None for a dense gradient, `factor_rows` for a gradient without sufficient factors.
     """
     dtype = _name_of(parameter.dtype)
-    is_sparse = rows_per_step is not None
-    return Variable(name, tuple(parameter.shape), dtype, ready_order, is_sparse, rows_per_step, factor_rows)
+    shape = tuple(parameter.shape)
+    if rows is None:
+        return Variable(name, shape, dtype, ready_order, factor_rows=factor_rows)
+    return Variable(name, shape, dtype, ready_order, True, rows.one, rows_of_two=rows.two, copied=True)
 
 
 def state_of(module: nn.Module) -> dict[str, torch.Tensor]:

@@ -9,12 +9,14 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.utils.data import DataLoader
 
 SEED = np.random.SeedSequence(1)
 """The seed of all example batches."""
 
-Parts = tuple[nn.Module, Callable[[Any, Any], torch.Tensor], tuple[Any, Any], torch.optim.Optimizer]
-"""Module, loss, example batch and optimizer, as a model function returns them."""
+Batches = tuple[Any, Any] | DataLoader[Any]
+Parts = tuple[nn.Module, Callable[[Any, Any], torch.Tensor], Batches, torch.optim.Optimizer]
+"""Module, loss, example batch or data, and optimizer, as a model function returns them."""
 
 
 def tensors_of(drawn: tuple[Any, Any]) -> tuple[Any, Any]:

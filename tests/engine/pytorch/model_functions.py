@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 EXAMPLES, BATCH, FEATURES, CLASSES, WORDS = 50, 4, 6, 3, 11
 
@@ -43,6 +43,32 @@ def sparse() -> Parts:
     generator = torch.Generator().manual_seed(8)
     batch = torch.randint(WORDS, (BATCH, 2), generator=generator), torch.randint(CLASSES, (BATCH,), generator=generator)
     return module, nn.functional.cross_entropy, batch, torch.optim.SGD(module.parameters(), lr=0.1, momentum=0.9)
+
+
+class LookedUp(Dataset[Any]):
+    """Words by example, read many at once."""
+
+    def __init__(self, rows: int) -> None:
+        generator = torch.Generator().manual_seed(10)
+        self.words = torch.randint(rows, (EXAMPLES, 2), generator=generator)
+        self.targets = torch.randint(CLASSES, (EXAMPLES,), generator=generator)
+
+    def __len__(self) -> int:
+        return EXAMPLES
+
+    def __getitem__(self, example: int) -> Any:
+        raise AssertionError(f"example {example} is read alone")
+
+    def __getitems__(self, examples: list[int]) -> list[Any]:
+        return [(self.words[example], self.targets[example]) for example in examples]
+
+
+def looked_up() -> Parts:
+    """A table whose batches look up other rows."""
+    rows = 10 * WORDS
+    module = nn.Sequential(nn.Embedding(rows, 5, sparse=True), nn.Flatten(), nn.Linear(10, CLASSES))
+    data = DataLoader(LookedUp(rows), BATCH)
+    return module, nn.functional.cross_entropy, data, torch.optim.SGD(module.parameters(), lr=0.1)
 
 
 class CountingOptimizer(torch.optim.Optimizer):
@@ -91,4 +117,5 @@ def listing() -> Parts:
     return module, nn.functional.cross_entropy, DataLoader(examples(), BATCH), optimizer
 
 
+LOOKED_UP = f"{__name__}:looked_up"
 MODELS = {name: f"{__name__}:{name}" for name in ("dense", "noisy", "sparse", "counted")}

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
 from torch.utils.flop_counter import FlopCounterMode
 
 from autosync.engine.pytorch.capture import CapturedModule, capture, profile
@@ -16,6 +18,7 @@ from autosync.errors import ModelError
 from autosync.spec import ModelProfile, Variable
 from autosync.zoo import build_task as build_zoo_task
 from autosync.zoo.names import IN_TORCH
+from tests.engine.pytorch.model_functions import LOOKED_UP
 
 HERE = __name__
 
@@ -67,7 +70,7 @@ def test_the_spec_has_each_variable_once_as_the_step_shows_it() -> None:
         "norm.bias": (6,),
     }
     assert spec.by_name["table.weight"] == Variable(
-        "table.weight", (20, 6), "float32", 5, sparse=True, rows_per_step=5.0
+        "table.weight", (20, 6), "float32", 5, sparse=True, rows_per_step=5.0, copied=True
     )
     order = sorted(spec.by_name, key=lambda name: spec.by_name[name].ready_order)
     assert order.index("norm.weight") < order.index("second.bias") < order.index("first.weight")
@@ -76,6 +79,34 @@ def test_the_spec_has_each_variable_once_as_the_step_shows_it() -> None:
     assert [operator.name for operator in spec.operators] == ["table", "frozen", "first", "second", "norm"]
     assert spec.operators[2].flops == 2 * 4 * 6 * 6
     assert spec.operators[3].variables == ("first.weight", "second.bias")
+
+
+def test_rows_are_counted_on_batches_of_the_data() -> None:
+    task = build_task(LOOKED_UP)
+    touched = [set(task.training_batch(number)[0].flatten().tolist()) for number in range(4)]
+    table = capture(task).spec.by_name["0.weight"]
+    assert table.rows_per_step == sum(map(len, touched)) / 4
+    assert table.rows_of_two == sum(len(touched[place] | touched[place - 1]) for place in range(4)) / 4
+
+
+def test_a_note_says_that_replicas_look_up_the_same_rows_without_data() -> None:
+    sentence = "All replicas look up the same rows of 'user_factors.weight' in timed steps"
+    task = build_zoo_task("ncf-mini", framework="pytorch")
+    assert not any(sentence in note for note in capture(task).notes)
+    alone = replace(task, data=None)
+    assert any(sentence in note for note in capture(alone).notes)
+
+
+def failing() -> Any:
+    """A table, on data whose third batch looks up a row that the table lacks."""
+    module = nn.Sequential(nn.Embedding(5, 2, sparse=True), nn.Flatten())
+    data = TensorDataset(torch.tensor([[0], [1], [5], [2]]), torch.zeros(4, 2))
+    return module, nn.functional.mse_loss, DataLoader(data, 1), torch.optim.SGD(module.parameters(), 0.1)
+
+
+def test_a_batch_that_fails_is_named() -> None:
+    with pytest.raises(ModelError, match=r"^Batch 2 of the data of '.*:failing' failed with IndexError: index out of"):
+        capture(build_task(f"{HERE}:failing"))
 
 
 def test_flops_count_once_where_a_module_with_parameters_is_inside_another() -> None:

@@ -16,11 +16,13 @@ from autosync.engine.pytorch.capture import CapturedModule, capture, profile
 from autosync.engine.pytorch.client import PyTorchClient
 from autosync.engine.pytorch.frames import receive_frame, send_frame
 from autosync.engine.pytorch.session import PyTorchSession
+from autosync.engine.pytorch.task import build_task as build_own_task
 from autosync.engine.pytorch.workers import PyTorchWorker
 from autosync.errors import ClusterError, SpecError
 from autosync.spec import ClusterSpec, Pace, Strategy, TimingProtocol
 from autosync.zoo import build_task
 from tests.cases import gpu_cluster, local_cluster, star_cluster
+from tests.engine.pytorch.model_functions import LOOKED_UP
 from trials.clock import Environment, WallClock
 from trials.trial import TrialRequest, TrialSetup, run_trial
 
@@ -73,6 +75,19 @@ def test_steps_train_and_begin_again_from_the_same_values(session_on: Any, captu
     assert losses[0][-1] < losses[0][0]
     assert losses[0] == losses[2]
     assert losses[1] == pytest.approx(losses[0], rel=1e-5)
+
+
+def test_replicas_look_up_rows_of_their_own_in_a_few_batches_by_turns() -> None:
+    ENGINE.use_logical_devices(WORKERS)
+    module, cluster = capture(build_own_task(LOOKED_UP)), local_cluster(WORKERS)
+    words = [module.task.training_batch(number)[0].flatten().tolist() for number in range(4 * WORKERS)]
+    step = Processes().client.session(module, cluster, None).realize(baseline(module, cluster))
+    before = step.values(0)["0.weight"]
+    for number in range(5):
+        step()
+        rows = np.flatnonzero((step.values(0)["0.weight"] != before).any(1))
+        assert set(rows) == set().union(*words[: min(number + 1, 4) * WORKERS])
+    step.close()
 
 
 @pytest.mark.parametrize("numbers", ["recorded", "held"])

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from autosync.engine.core.touched_rows import TouchedRows
 from autosync.engine.tensorflow.capture.captured import CapturedModel
 from autosync.engine.tensorflow.capture.forward import Forward, run_forward
 from autosync.engine.tensorflow.capture.graph_function import GraphFunction, simplify
 from autosync.engine.tensorflow.capture.lookups import (
     Lookup,
-    TouchedRows,
     compact_gradient,
     find_lookups,
     lookup_function,

@@ -2,14 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
+from autosync.engine.core.touched_rows import SAMPLED_BATCHES, TouchedRows, mean_rows
 from autosync.engine.tensorflow.capture.graph_function import GraphFunction
-
-SAMPLED_BATCHES = 4
 
 HARMLESS = ("Shape", "ShapeN", "Size", "Rank", "ZerosLike", "NoOp")
 
@@ -117,13 +116,6 @@ def compact_gradient(
     return GraphFunction(graph, (*traced.inputs, *positions), traced.outputs)
 
 
-class TouchedRows(NamedTuple):
-    """The numbers of distinct rows of a variable in the batches of one replica and of two replicas together."""
-
-    one: float
-    two: float
-
-
 def touched_rows(batch: GraphFunction, lookups: GraphFunction, lookup_of: Sequence[int]) -> dict[int, TouchedRows]:
     """Return the touched rows by variable: the means over a few sampled batches, and over pairs of these batches."""
     if not lookup_of:
@@ -137,10 +129,4 @@ def touched_rows(batch: GraphFunction, lookups: GraphFunction, lookup_of: Sequen
                 np.ravel(numbers) for numbers, owner in zip(row_numbers, lookup_of, strict=True) if owner == variable
             ]
             touched.setdefault(variable, []).append(np.unique(np.concatenate(ids)))
-    return {variable: _mean_rows(of_batches) for variable, of_batches in touched.items()}
-
-
-def _mean_rows(of_batches: Sequence[np.ndarray[Any, Any]]) -> TouchedRows:
-    pairs = zip(of_batches, [*of_batches[1:], of_batches[0]], strict=True)
-    one = float(np.mean([len(rows) for rows in of_batches]))
-    return TouchedRows(one, float(np.mean([len(np.union1d(*pair)) for pair in pairs])))
+    return {variable: mean_rows(of_batches) for variable, of_batches in touched.items()}
