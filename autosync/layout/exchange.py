@@ -26,7 +26,7 @@ class Quantities(NamedTuple):
     """Bytes of the row numbers."""
 
     touched_bytes: float = 0.0
-    """Bytes of the pulled values, or of the decoded gradient that is added."""
+    """Bytes of the pulled values of a dense shard, or of the decoded gradient that is added."""
 
     held_bytes: float = 0.0
     """Bytes of the stored values."""
@@ -42,7 +42,8 @@ class Quantities(NamedTuple):
     """Bytes of the gradient before encoding. They record where gradients travel and load no link."""
 
     answered_bytes: float = 0.0
-    """Bytes of the rows that a server sends to a replica; for a sparse shard only."""
+    """Bytes that a server of a sparse shard sends to a replica: the rows that the replica looks up or, if replicas keep
+    copies, the rows that any replica has touched, with their numbers."""
 
 
 @dataclass(frozen=True)

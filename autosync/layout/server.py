@@ -73,8 +73,8 @@ def send_back_exchange(server: str, replicas: Sequence[str], processes: Processe
 def sparse_server_exchange(server: str, replicas: Sequence[str], processes: Processes, slots: int) -> Exchange:
     """The exchange of a sparse shard: row numbers go to `server`, rows come back, and later gradients go to `server`.
 
-    If replicas keep copies, the rows that come back are those that any replica has touched; no row numbers are needed
-    for that, but these few bytes are counted in either case.
+    If replicas keep copies, row numbers go with the gradients, and the numbers of all rows that any replica has touched
+    come back with the rows. Every replica then updates its copy; the work counts on the server alone.
 
     An optimizer with slots updates all rows, an optimizer without slots only the touched rows.
     """

@@ -86,11 +86,12 @@ class Slice:
             return Quantities(held, 0.0, held, held, gradient_bytes=held)
         rows = self.share * variable.rows_per_step
         row_bytes = variable.row_elements * self.item_bytes
-        touched = rows * row_bytes
-        answered = touched
-        if variable.copied:
-            answered = min(held, self.share * variable.rows_of(self.replicas) * row_bytes)
+        answered = touched = rows * row_bytes
         id_bytes = SHORT_ID_BYTES if variable.shape[0] <= MOST_SHORT_IDS else LONG_ID_BYTES
+        if variable.copied:
+            # The answer says which rows it has. Their number is a lower bound, as `rows_of` says.
+            all_rows = self.share * min(variable.shape[0], variable.rows_of(self.replicas))
+            answered = all_rows * (row_bytes + id_bytes)
         return Quantities(touched, rows * id_bytes, touched, held, gradient_bytes=touched, answered_bytes=answered)
 
 

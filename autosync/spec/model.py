@@ -36,7 +36,8 @@ class Variable(Noun, what="A variable"):
     records of other variables remain records of the same model."""
     copied: bool = False
     """Whether every replica keeps a copy of a sparse variable, so that a server sends each replica the rows that any
-    replica has touched. Otherwise replicas fetch the rows that they look up. The model's digest leaves it out."""
+    replica has touched. Otherwise replicas fetch the rows that they look up. The model's digest has it only by way of
+    `rows_of_two`."""
 
     def __post_init__(self) -> None:
         if self.dtype not in DTYPE_BYTES:
@@ -53,6 +54,8 @@ class Variable(Noun, what="A variable"):
             raise SpecError(f"Variable {quote(self.name)} cannot touch {quote(self.rows_per_step)} rows a step.")
         if self.sparse != (self.rows_per_step is not None):
             raise SpecError(f"Variable {quote(self.name)}: sparse variables, and only these, state rows_per_step.")
+        if self.copied and not self.sparse:
+            raise SpecError(f"Variable {quote(self.name)} is dense, and only sparse variables can be `copied`.")
         if self.rows_of_two is not None:
             one = self.rows_per_step or 0.0
             if not self.sparse or not one * (1 - 1e-9) <= self.rows_of_two <= 2 * one * (1 + 1e-9):

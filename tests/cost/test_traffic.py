@@ -152,7 +152,7 @@ def test_a_server_of_copies_sends_back_the_rows_of_all_replicas(of_two: float | 
     servers = strategy_of(cluster, ParameterServer("node0/cpu:0"))
     found = traffic(copied, cluster, servers)
     assert link_bytes(found, cluster)["node1>switch"] == 50 * 40 + 50 * 4
-    assert link_bytes(found, cluster)["switch>node1"] == answered * 40
+    assert link_bytes(found, cluster)["switch>node1"] == answered * (40 + 4)
     assert found.reduced_bytes.tolist() == [3 * 50 * 40, 0, 0]
     assert link_bytes(traffic(copied, cluster, strategy_of(cluster, AllReduce(0))), cluster) == link_bytes(
         traffic(model, cluster, strategy_of(cluster, AllReduce(0))), cluster

@@ -100,9 +100,12 @@ def _row_messages(
         for sender, receiver in pairs:
             yield sender, receiver, rows * 4 + pushed
         return
+    answered = rows * width * item
+    if variable.copied:  # the rows of all replicas come back with their numbers
+        answered = share * min(variable.shape[0], variable.rows_of(len(replicas))) * (width * item + 4)
     for replica in replicas:
         yield replica, shard.device, rows * 4
-        yield shard.device, replica, rows * width * item
+        yield shard.device, replica, answered
         yield replica, shard.device, pushed
 
 

@@ -46,12 +46,14 @@ FACTORS = SufficientFactors()
 
 
 def model(rows: int = 720, columns: int = 240, dtype: str = "float32") -> ModelSpec:
-    """A matrix with factors, a kernel with three axes, a vector and an embedding. All sizes divide by 2, 3, 4 and 6."""
+    """A matrix with factors, a kernel with three axes, a vector, an embedding and one with copies. All sizes divide by
+    2, 3, 4 and 6."""
     variables = (
         Variable("matrix", (rows, columns), dtype, 3, factor_rows=32),
         Variable("kernel", (6, rows // 6, 120), dtype, 2),
         Variable("bias", (columns,), dtype, 1),
         Variable("embedding", (1200, 12), dtype, 0, sparse=True, rows_per_step=120.0),
+        Variable("copies", (1200, 12), dtype, 4, True, 120.0, rows_of_two=204.0, copied=True),
     )
     return ModelSpec("small", 8, "SGD", 0, variables)
 

@@ -90,6 +90,11 @@ def test_rows_of_two_replicas_with_copies_are_part_of_the_digest():
     assert len({replace(model, variables=(variable,)).digest for variable in (table, *others)}) == 3
 
 
+def test_only_sparse_variables_have_copies():
+    with pytest.raises(SpecError, match=r"Variable 'v' is dense, and only sparse variables can be `copied`"):
+        Variable("v", (40, 2), "float32", 0, copied=True)
+
+
 @pytest.mark.parametrize(("sparse", "rows_of_two"), [(True, 4.9), (True, 10.1), (True, math.nan), (False, 5.0)])
 def test_two_replicas_touch_from_one_to_two_times_the_rows_of_one(sparse, rows_of_two):
     with pytest.raises(SpecError, match=r"Variable 'v': two replicas touch from rows_per_step to twice as many rows"):

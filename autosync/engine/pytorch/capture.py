@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load as load_tensors
@@ -29,6 +30,7 @@ DOCUMENT = "captured"
 """The key of the JSON document in the metadata of the bytes."""
 
 
+NO_ROWS = np.zeros(0, dtype=np.int64)
 WORTH_A_NOTE = 0.1
 """The share of sparse gradients in the bytes of all gradients from which their rows are worth a note."""
 
@@ -122,16 +124,16 @@ def _rows_of_batches(task: ModuleTask, names: Sequence[str]) -> dict[str, Touche
     touched: dict[str, list[Any]] = {name: [] for name in names}
     for number in range(SAMPLED_BATCHES if names else 0):
         task.optimizer.zero_grad()
+        batch = task.read_batch(number)
         try:
-            task.loss_on(task.training_batch(number)).backward()
-        except Exception as error:  # a user's data or module may raise any error
+            task.loss_on(batch).backward()
+            for name, of_batches in touched.items():
+                gradient = task.parameters[name].grad
+                of_batches.append(NO_ROWS if gradient is None else gradient.coalesce().indices()[0].numpy())
+        except Exception as error:  # a user's module may raise any error on its batch
             raise ModelError(
-                f"Batch {number} of the data of {task.name!r} failed with {type(error).__name__}: {error}."
+                f"A step of {task.name!r} on batch {number} of its data failed with {type(error).__name__}: {error}."
             ) from error
-        for name, of_batches in touched.items():
-            gradient = task.parameters[name].grad
-            assert gradient is not None, "the checked step had a gradient"
-            of_batches.append(gradient.coalesce().indices()[0].numpy())
     return {name: mean_rows(of_batches) for name, of_batches in touched.items()}
 
 
@@ -174,13 +176,16 @@ def _notes(task: ModuleTask, updates_early: bool) -> Iterator[str]:
 
 def _notes_on_rows(spec: ModelSpec) -> Iterator[str]:
     """A sentence if sparse gradients are a good part of all gradients, and all replicas touch the same rows."""
-    alike = [variable for variable in spec.variables if variable.sparse and variable.rows_of_two is None]
-    whole = sum(variable.gradient_bytes for variable in spec.variables)
-    if sum(variable.gradient_bytes for variable in alike) > WORTH_A_NOTE * whole:
+    alike = {
+        variable.name: variable.gradient_bytes
+        for variable in spec.variables
+        if variable.sparse and variable.rows_of_two is None
+    }
+    if sum(alike.values()) > WORTH_A_NOTE * spec.gradient_bytes:
         yield (
-            f"All replicas look up the same rows of {alike[0].name!r} in timed steps, because each takes the example "
-            "batch in another order, so servers of these rows look faster than with your data. Return a DataLoader "
-            "instead of the batch, so that replicas look up rows of their own."
+            f"All replicas look up the same rows of {max(alike, key=lambda name: alike[name])!r}, because each takes "
+            "the example batch in another order, so servers of these rows look faster than with your data. Return a "
+            "DataLoader instead of the batch, so that replicas look up rows of their own."
         )
 
 
@@ -189,7 +194,7 @@ def _is_sum(task: ModuleTask) -> bool:
     task.module.eval()  # without dropout, and with statistics that do not depend on the batch
     try:
         with torch.no_grad():
-            single, doubled = (float(task.loss_on(batch)) for batch in (task.batch, task.two_batches))
+            single, doubled = (float(task.loss_on(batch)) for batch in (task.batch_of(0), task.two_batches))
     except Exception:  # of a module that takes batches of one size
         return False
     return doubled != 0 and abs(doubled - 2 * single) <= 1e-3 * abs(doubled)

@@ -25,7 +25,7 @@ from autosync.engine.pytorch.plan import ExchangePlan, plan
 from autosync.engine.pytorch.random_state import fix_random_state
 from autosync.engine.pytorch.state import Tensors, load_on, state_on
 from autosync.engine.pytorch.synchronizer import GradientSynchronizer
-from autosync.engine.pytorch.task import ModuleTask, state_of
+from autosync.engine.pytorch.task import ModuleTask, copy_batch, state_of
 from autosync.engine.pytorch.transport import RankTransport, TransportError
 from autosync.errors import SpecError
 from autosync.layout.apart import apart, rows_of, table_of
@@ -81,7 +81,8 @@ class Rank:
         self._moments = PassMoments()
         """The moments of a paced pass, by the numbers of the variables of `_laid_out`."""
         self._recordings: list[_Recorded] = []
-        self._batches_in_turn: dict[int, tuple[Any, Any]] = {}
+        self._batches: list[tuple[Any, Any]] = []
+        """The batches of this rank in timed steps; none if it takes the example batch."""
         self._task: ModuleTask | None = None
         self._synchronizer: GradientSynchronizer | DDPReplica | None = None
         self._steps = 0
@@ -94,13 +95,16 @@ class Rank:
     def realize(self, strategy: Strategy, trains: bool = False) -> None:
         """Begin again from the captured values, under `strategy`. Raises `SpecError` when it cannot be carried out.
 
-        With `trains`, steps take the model's data; otherwise they take batches that cost no time to read.
+        With `trains`, steps take the model's data; otherwise they take batches that are read before. Raises
+        `ModelError` if a batch cannot be read.
         """
         check_supported(strategy, self.model, self._cluster)
         self.end()
         self._laid_out, _ = apart(self.model, strategy)
         self._moments = PassMoments.of(self._laid_out) if self._cluster.paced else PassMoments()
         task = self._captured.task.fresh()
+        if not trains:
+            self._read_batches(task)
         if strategy.ddp is None:
             self._synchronizer = self._gradient_synchronizer(task, strategy)
         else:
@@ -240,19 +244,22 @@ class Rank:
         loss.backward()
         return float(loss.detach())
 
-    def _batch_in_turn(self, task: ModuleTask, number: int) -> tuple[Any, Any]:
-        """This rank's batch in timed step `number`: the example batch, rolled so that batches differ.
+    def _read_batches(self, task: ModuleTask) -> None:
+        """Read the batches of timed steps, unless that was done before or the example batch serves as well.
 
-        Rolled batches look up the same rows. So if a model has tables with sparse gradients and data, each rank takes a
-        few batches of its own in turn, and reads each of them once.
+        The example batch does not serve for sparse gradients: rolled, it looks up the same rows on all ranks.
         """
-        rank, size = self._transport.rank, self._transport.size
-        if task.data is None or not any(variable.sparse for variable in self.model.variables):
-            return task.batch_of(rank + size * number)
-        turn = number % SAMPLED_BATCHES
-        if turn not in self._batches_in_turn:
-            self._batches_in_turn[turn] = task.training_batch(rank + size * turn)
-        return self._batches_in_turn[turn]
+        if not self._batches and task.data is not None and any(variable.sparse for variable in self.model.variables):
+            rank, size = self._transport.rank, self._transport.size
+            with _GENERATORS:
+                self._batches = [task.read_batch(rank + size * turn) for turn in range(SAMPLED_BATCHES)]
+
+    def _batch_in_turn(self, task: ModuleTask, number: int) -> tuple[Any, Any]:
+        """This rank's batch in timed step `number`: one of its own batches, or the example batch, rolled so that
+        batches differ."""
+        if self._batches:
+            return copy_batch(self._batches[number % len(self._batches)])
+        return task.batch_of(self._transport.rank + self._transport.size * number)
 
     def _hold(self, task: ModuleTask, synchronizer: GradientSynchronizer | DDPReplica, seconds: float) -> TakenStep:
         """A paced pass that computes first, and then releases its gradients at their times."""

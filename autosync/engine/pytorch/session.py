@@ -160,7 +160,7 @@ class PyTorchSession:
     exchange: Callable[[Strategy, Decision], float] | None = None
 
     def __init__(self, captured: CapturedModule, cluster: ClusterSpec, ranks: Ranks, trains: bool = False) -> None:
-        """With `trains`, steps take the model's data instead of its example batch."""
+        """With `trains`, steps take all of the model's data; otherwise see `Rank.realize`."""
         self.cluster = cluster
         self._captured = captured
         self._ranks = ranks

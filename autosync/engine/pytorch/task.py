@@ -38,7 +38,7 @@ class ModuleTask:
     """Inputs and targets: tensors, or tuples or dicts of tensors, whose first axis counts examples."""
     optimizer: torch.optim.Optimizer
     data: NumberedBatches | None = None
-    """The batches to train on; None to train on the example batch."""
+    """The batches of the data; None to train on the example batch."""
 
     @property
     def batch_size(self) -> int:
@@ -72,6 +72,18 @@ class ModuleTask:
             return self.batch_of(number)
         inputs, targets = _map_tensors(self.data.read(number), lambda tensor: tensor)
         return inputs, targets
+
+    def read_batch(self, number: int) -> tuple[Any, Any]:
+        """The training batch `number`, drawn with its number as seed. Raises `ModelError`."""
+        try:
+            with fix_random_state(number % (1 << 32)):
+                return self.training_batch(number)
+        except ModelError:
+            raise
+        except Exception as error:  # of a user's data
+            raise ModelError(
+                f"Batch {number} of the data of {self.name!r} could not be read: {type(error).__name__}: {error}."
+            ) from error
 
     @property
     def two_batches(self) -> tuple[Any, Any]:
@@ -115,6 +127,12 @@ def variable_of(
     if rows is None:
         return Variable(name, shape, dtype, ready_order, factor_rows=factor_rows)
     return Variable(name, shape, dtype, ready_order, True, rows.one, rows_of_two=rows.two, copied=True)
+
+
+def copy_batch(batch: tuple[Any, Any]) -> tuple[Any, Any]:
+    """A copy of the batch, which a module may change."""
+    inputs, targets = _map_tensors(batch, torch.clone)
+    return inputs, targets
 
 
 def state_of(module: nn.Module) -> dict[str, torch.Tensor]:

@@ -46,11 +46,11 @@ def sparse() -> Parts:
 
 
 class LookedUp(Dataset[Any]):
-    """Words by example, read many at once."""
+    """Words, counted from 1, by example; read many at once."""
 
     def __init__(self, rows: int) -> None:
         generator = torch.Generator().manual_seed(10)
-        self.words = torch.randint(rows, (EXAMPLES, 2), generator=generator)
+        self.words = 1 + torch.randint(rows, (EXAMPLES, 2), generator=generator)
         self.targets = torch.randint(CLASSES, (EXAMPLES,), generator=generator)
 
     def __len__(self) -> int:
@@ -63,10 +63,17 @@ class LookedUp(Dataset[Any]):
         return [(self.words[example], self.targets[example]) for example in examples]
 
 
+class FromOne(nn.Embedding):
+    """A table whose rows are counted from 1; it changes its batch, as modules may."""
+
+    def forward(self, words: torch.Tensor) -> torch.Tensor:
+        return super().forward(words.sub_(1))
+
+
 def looked_up() -> Parts:
     """A table whose batches look up other rows."""
     rows = 10 * WORDS
-    module = nn.Sequential(nn.Embedding(rows, 5, sparse=True), nn.Flatten(), nn.Linear(10, CLASSES))
+    module = nn.Sequential(FromOne(rows, 5, sparse=True), nn.Flatten(), nn.Linear(10, CLASSES))
     data = DataLoader(LookedUp(rows), BATCH)
     return module, nn.functional.cross_entropy, data, torch.optim.SGD(module.parameters(), lr=0.1)
 

@@ -90,7 +90,7 @@ def test_rows_are_counted_on_batches_of_the_data() -> None:
 
 
 def test_a_note_says_that_replicas_look_up_the_same_rows_without_data() -> None:
-    sentence = "All replicas look up the same rows of 'user_factors.weight' in timed steps"
+    sentence = "All replicas look up the same rows of 'user_table.weight', because"
     task = build_zoo_task("ncf-mini", framework="pytorch")
     assert not any(sentence in note for note in capture(task).notes)
     alone = replace(task, data=None)
@@ -105,7 +105,7 @@ def failing() -> Any:
 
 
 def test_a_batch_that_fails_is_named() -> None:
-    with pytest.raises(ModelError, match=r"^Batch 2 of the data of '.*:failing' failed with IndexError: index out of"):
+    with pytest.raises(ModelError, match=r"^A step of '.*:failing' on batch 2 of its data failed with IndexError"):
         capture(build_task(f"{HERE}:failing"))
 
 

@@ -9,6 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
 
 from autosync.baselines import BASELINES
 from autosync.engine.core.registry import engine_named
@@ -18,7 +21,7 @@ from autosync.engine.pytorch.frames import receive_frame, send_frame
 from autosync.engine.pytorch.session import PyTorchSession
 from autosync.engine.pytorch.task import build_task as build_own_task
 from autosync.engine.pytorch.workers import PyTorchWorker
-from autosync.errors import ClusterError, SpecError
+from autosync.errors import ClusterError, ModelError, SpecError
 from autosync.spec import ClusterSpec, Pace, Strategy, TimingProtocol
 from autosync.zoo import build_task
 from tests.cases import gpu_cluster, local_cluster, star_cluster
@@ -80,14 +83,52 @@ def test_steps_train_and_begin_again_from_the_same_values(session_on: Any, captu
 def test_replicas_look_up_rows_of_their_own_in_a_few_batches_by_turns() -> None:
     ENGINE.use_logical_devices(WORKERS)
     module, cluster = capture(build_own_task(LOOKED_UP)), local_cluster(WORKERS)
-    words = [module.task.training_batch(number)[0].flatten().tolist() for number in range(4 * WORKERS)]
-    step = Processes().client.session(module, cluster, None).realize(baseline(module, cluster))
-    before = step.values(0)["0.weight"]
-    for number in range(5):
+    rows = [(module.task.training_batch(number)[0] - 1).flatten().tolist() for number in range(4 * WORKERS)]
+    session = Processes().client.session(module, cluster, None)
+    for name in ("partitioned_parameter_server", "all_reduce_25mb"):
+        step = session.realize(baseline(module, cluster, name))
+        before = step.values(0)["0.weight"]
+        for number in range(5):
+            step()
+            changed = np.flatnonzero((step.values(0)["0.weight"] != before).any(1))
+            assert set(changed) == set().union(*rows[: min(number + 1, 4) * WORKERS])
+        step.close()
+
+
+@pytest.mark.parametrize("numbers", ["recorded", "held"])
+def test_paced_replicas_look_up_rows_of_their_own(numbers: str) -> None:
+    module, cluster = profile(capture(build_own_task(LOOKED_UP))), paced(star_cluster(nodes=2, workers=1), numbers)
+    rows = [(module.task.training_batch(number)[0] - 1).flatten().tolist() for number in range(4)]
+    step = Processes(2).client.session(module, cluster, None).realize(baseline(module, cluster))
+    before = step.values(1)["0.weight"]
+    for number in range(2):
         step()
-        rows = np.flatnonzero((step.values(0)["0.weight"] != before).any(1))
-        assert set(rows) == set().union(*words[: min(number + 1, 4) * WORKERS])
+        changed = np.flatnonzero((step.values(1)["0.weight"] != before).any(1))
+        assert set(changed) == set().union(*rows[: 2 * (number + 1)])
     step.close()
+
+
+def broken() -> Any:
+    """A table, on data whose tenth example cannot be read."""
+
+    class Broken(Dataset[Any]):
+        def __len__(self) -> int:
+            return 20
+
+        def __getitem__(self, example: int) -> Any:
+            if example == 9:
+                raise OSError("no such shard")
+            return torch.tensor([example]), torch.zeros(2)
+
+    module = nn.Sequential(nn.Embedding(20, 2, sparse=True), nn.Flatten())
+    return module, nn.functional.mse_loss, DataLoader(Broken(), 1), torch.optim.SGD(module.parameters(), 0.1)
+
+
+def test_a_batch_that_cannot_be_read_is_named_before_a_step() -> None:
+    module, cluster = capture(build_own_task(f"{__name__}:broken")), local_cluster(WORKERS)
+    session = Processes().client.session(module, cluster, None)
+    with pytest.raises(ModelError, match=r"Batch 9 of the data of '.*:broken' could not be read: OSError: no such sha"):
+        session.realize(baseline(module, cluster))
 
 
 @pytest.mark.parametrize("numbers", ["recorded", "held"])
