@@ -109,7 +109,9 @@ def _lines(rows: pd.DataFrame) -> Iterator[str]:
     yield ""
     yield (
         "Times of different frameworks, engines or kinds are never compared or mixed. *Paced* passes are waited for. "
-        "They follow the profile in the record; until 11:00 UTC on 30 November 2026, they [did not](README.md)."
+        "They follow the profile in the record; until 11:00 UTC on 30 November 2026, they [did not](README.md). "
+        "On PyTorch, replicas of a model whose sparse variables have no `rows_of_two` look up the same rows, which "
+        "[makes servers of these variables faster](pytorch/same_rows/README.md) than data would."
     )
     yield ""
     yield from _counts(rows)
