@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import sys
 import threading
+import traceback
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any, TypeVar
@@ -31,7 +33,8 @@ WAIT_SECONDS = 60.0
 def on_all_ranks(size: int, act: Callable[[int], Result]) -> list[Result]:
     """The results of `act(rank)` on `size` threads at once.
 
-    Raises the error of the lowest rank that failed, preferably one that is no consequence of another rank's error.
+    Raises the error of the lowest rank that failed, preferably one that is no consequence of another rank's error. If a
+    rank hangs, the error shows where.
     """
     results: dict[int, Result] = {}
     errors: dict[int, BaseException] = {}
@@ -47,6 +50,10 @@ def on_all_ranks(size: int, act: Callable[[int], Result]) -> list[Result]:
         thread.start()
     for thread in threads:
         thread.join(WAIT_SECONDS)
+    for rank, thread in enumerate(threads):
+        if thread.is_alive():
+            stack = traceback.format_stack(sys._current_frames()[thread.ident or 0])
+            raise RuntimeError(f"Rank {rank} still runs after {WAIT_SECONDS:g} seconds:\n{''.join(stack)}")
     if errors:
         raise errors[min(errors, key=lambda rank: (isinstance(errors[rank], TransportError), rank))]
     return [results[rank] for rank in range(size)]
