@@ -4,7 +4,8 @@ Dense gradients of several replicas on another node are summed on that node firs
 with a local copy, the value also crosses to that node once. A dense value is sent as soon as the server has updated it.
 A value with staleness is pulled before the forward pass, which makes no difference here. For a sparse variable, only
 the touched rows travel, separately for each replica. They are pulled before the forward pass, when the row numbers are
-known.
+known. If replicas keep copies, the rows that any replica has touched come back instead, after the last gradient; the
+replay counts these rows before the forward pass, too, unless steps overlap.
 """
 
 from collections.abc import Iterator, Sequence

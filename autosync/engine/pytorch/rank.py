@@ -95,8 +95,8 @@ class Rank:
     def realize(self, strategy: Strategy, trains: bool = False) -> None:
         """Begin again from the captured values, under `strategy`. Raises `SpecError` when it cannot be carried out.
 
-        With `trains`, steps take the model's data; otherwise they take batches that are read before. Raises
-        `ModelError` if a batch cannot be read.
+        With `trains`, steps take the model's data; otherwise they take batches that are read here, before any step.
+        Raises `ModelError` if a batch cannot be read.
         """
         check_supported(strategy, self.model, self._cluster)
         self.end()
