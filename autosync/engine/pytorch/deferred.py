@@ -69,8 +69,10 @@ class DeferredUpdates:
         """By parameter that waits for its update, the step that has left it out."""
         self._stepping: tuple[torch.optim.Optimizer, list[nn.Parameter]] | None = None
         """The optimizer that takes a step at present, and its late parameters."""
-        self.waited: dict[nn.Parameter, float] = {}
+        self._arrivals: dict[nn.Parameter, float] = {}
         """The times, by `time.perf_counter`, at which means arrived that reads have waited for in this step."""
+        self._update_seconds: dict[nn.Parameter, float] = {}
+        """The seconds of the updates that first reads of parameters have made up for in this step."""
         self._separable: WeakKeyDictionary[torch.optim.Optimizer, bool] = WeakKeyDictionary()
         self._watched: WeakSet[torch.optim.Optimizer] = WeakSet()
         self._handles: list[RemovableHandle] = [
@@ -100,7 +102,16 @@ class DeferredUpdates:
     def begin_step(self) -> None:
         """Settle, because gradients of a new step are about to come. Raises `TransportError`."""
         self.settle()
-        self.waited = {}
+        self._arrivals, self._update_seconds = {}, {}
+
+    def end_of_read(self, parameter: nn.Parameter, begin: float) -> float:
+        """The end of a forward pass's read of `parameter` that begins at `begin`, both by `time.perf_counter`.
+
+        The value has been read at any time since the last step; the wait for its mean and the update count as if that
+        were at `begin`. The update counts once, in the first call.
+        """
+        arrival = self._arrivals.get(parameter, begin)
+        return max(begin, arrival) + self._update_seconds.pop(parameter, 0.0)
 
     def abandon(self) -> None:
         """Leave out all updates that wait, and let go of the optimizers."""
@@ -168,7 +179,7 @@ class DeferredUpdates:
             del self._awaited[parameter]
             self._means.put_mean(parameter)
             return
-        step = self._steps[parameter]
+        step, begin = self._steps[parameter], time.perf_counter()
         # Calls of an optimizer cost more than updates, so an update takes along all parameters whose means are here.
         ready = [left for left in step.left if left is parameter or self._means.has_arrived(left)]
         for arrival in ready:
@@ -177,6 +188,7 @@ class DeferredUpdates:
             del self._steps[arrival]
         with self._gradients(ready, step), updates_only(step.optimizer, ready, step.settings) as update:
             update()
+        self._update_seconds[parameter] = time.perf_counter() - begin
 
     @contextmanager
     def _gradients(self, parameters: Sequence[nn.Parameter], step: _Step) -> Iterator[None]:
@@ -196,7 +208,7 @@ class DeferredUpdates:
     def _wait(self, parameter: nn.Parameter) -> None:
         if not self._means.has_arrived(parameter):
             self._means.wait_for_mean(parameter)
-            self.waited[parameter] = time.perf_counter()
+            self._arrivals[parameter] = time.perf_counter()
 
 
 class LateGradient(torch.Tensor):

@@ -308,19 +308,17 @@ class Rank:
 
     def _read(self, task: ModuleTask, updates: DeferredUpdates, begin: float, seconds: float) -> float:
         """Read all values at their times in a forward pass from `begin` on; return the seconds for which the pass stood
-        still because values were late."""
+        still because it waited for values or updated them."""
         stalled = 0.0
         for read in self._moments.reads:
             due = begin + stalled + seconds * read.fraction
             _wait_until(due)
-            names = [table_of(self._laid_out.variables[number].name) for number in read.variables]
-            parameters = [task.parameters[name] for name in names]
-            for parameter in parameters:
+            end = due
+            for number in read.variables:
+                parameter = task.parameters[table_of(self._laid_out.variables[number].name)]
                 expect(parameter)
-            arrived = max(
-                (updates.waited[parameter] for parameter in parameters if parameter in updates.waited), default=due
-            )
-            stalled += max(0.0, arrived - due)
+                end = updates.end_of_read(parameter, end)
+            stalled += end - due
         return stalled
 
 

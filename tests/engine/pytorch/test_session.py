@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import secrets
 import socket
+import threading
+import time
 from dataclasses import replace
 from typing import Any
 
@@ -18,6 +20,8 @@ from autosync.engine.core.registry import engine_named
 from autosync.engine.pytorch.capture import CapturedModule, capture, profile
 from autosync.engine.pytorch.client import PyTorchClient
 from autosync.engine.pytorch.frames import receive_frame, send_frame
+from autosync.engine.pytorch.local_transport import local_group
+from autosync.engine.pytorch.rank import Rank
 from autosync.engine.pytorch.session import PyTorchSession
 from autosync.engine.pytorch.task import build_task as build_own_task
 from autosync.engine.pytorch.workers import PyTorchWorker
@@ -26,6 +30,7 @@ from autosync.spec import ClusterSpec, Pace, Strategy, TimingProtocol
 from autosync.zoo import build_task
 from tests.cases import gpu_cluster, local_cluster, star_cluster
 from tests.engine.pytorch.model_functions import LOOKED_UP
+from tests.engine.pytorch.ranks import on_all_ranks
 from trials.clock import Environment, WallClock
 from trials.trial import TrialRequest, TrialSetup, run_trial
 
@@ -187,6 +192,46 @@ def test_paced_passes_without_a_barrier_take_their_time(
     stopped = run_trial(session, TrialRequest(strategy, protocol, best_median_seconds=0.01), stage)
     assert stopped.outcome in ("stopped", "failed")  # while the ranks are a step ahead
     assert len(run_trial(session, TrialRequest(strategy, protocol), stage).step_seconds) == 6
+
+
+UPDATE_SECONDS = 0.03
+
+
+class SlowSGD(torch.optim.SGD):
+    """Its step takes `UPDATE_SECONDS` if the optimizer has gradients."""
+
+    def step(self, closure: Any = None) -> Any:
+        if any(parameter.grad is not None for group in self.param_groups for parameter in group["params"]):
+            time.sleep(UPDATE_SECONDS)
+        return super().step(closure)
+
+
+def slow_to_update() -> Any:
+    module = nn.Linear(4, 2)
+    batch = torch.randn(8, 4), torch.randn(8, 2)
+    return module, nn.functional.mse_loss, batch, SlowSGD(module.parameters(), 0.1)
+
+
+@pytest.mark.parametrize("numbers", ["recorded", "held"])
+def test_the_update_of_a_late_value_makes_a_paced_pass_longer(numbers: str) -> None:
+    module = profile(capture(build_own_task(f"{__name__}:slow_to_update")))
+    cluster, group = paced(star_cluster(nodes=2, workers=1), numbers), local_group(2)
+    turns = [threading.Event() for _ in range(4)]
+
+    def act(number: int) -> list[float]:
+        rank, seconds = Rank(module, cluster, group[number]), list[float]()
+        rank.record()
+        rank.realize(overlapped(baseline(module, cluster)))
+        for turn in (number, 2 + number):
+            assert not turn or turns[turn - 1].wait(30)
+            begin = time.perf_counter()
+            rank.step(0.05, numbers == "held")
+            seconds.append(time.perf_counter() - begin)
+            turns[turn].set()
+        return seconds
+
+    # Each step of rank 0 ends before rank 1 begins the same step, so all updates of rank 0 are left to its next pass.
+    assert on_all_ranks(2, act)[0][1] >= 0.05 + UPDATE_SECONDS
 
 
 def test_announced_steps_are_all_that_ranks_take(session_on: Any, captured: CapturedModule) -> None:

@@ -83,7 +83,8 @@ def test_a_plan_for_pytorch_times_its_baselines_and_only_what_its_engine_carries
 
 def test_records_of_pytorch_continue_a_cell_only_under_its_engine_s_version(tmp_path: Path) -> None:
     (record,) = collected(tmp_path, plan(), slots_of(plan(), CELL)[:1])
-    other = replace(record, framework="pytorch", versions={**record.versions, "autosync.engine": "1"})
+    versions = {**record.versions, "autosync.engine": str(VERSIONS["pytorch"])}
+    other = replace(record, framework="pytorch", versions=versions)
     block = TrialBlock(plan(framework="pytorch"), CELL, PretendBackend(), RecordStore.create(tmp_path / "other"), QUIET)
     block.take_up([other])
     with pytest.raises(TrialError, match="need the same version of the engine"):

@@ -11,6 +11,7 @@ import pytest
 
 from autosync.baselines import DDP_BASELINES
 from autosync.cost import Blended
+from autosync.engine.core.versions import VERSIONS
 from autosync.errors import NodesLostError, TrialError
 from autosync.spec import RuntimeRecord, Strategy, TimingProtocol
 from autosync.stats.cells import CellName
@@ -25,6 +26,7 @@ from studies.proof.results import ProofResults
 from studies.proof.timing import MOST_LOSSES, JobTimer
 from studies.proof.visit import ProofVisit, run_job
 from tests.cases import mlp_model, rack_cluster, star_cluster
+from tests.studies.proof import predicted
 from tests.studies.proof.predicted import PredictedBackend
 from trials.trial import TrialRequest
 
@@ -119,6 +121,31 @@ def test_an_interrupted_job_ends_with_the_same_results_and_times_nothing_again(
     assert ProofResults.create(tmp_path / "parts").is_done(JOB)
     page = write_page(tmp_path / "parts")  # a cell that is none of the proof's is left out of its tables
     assert "1 jobs (a cell with a seed) in 0 of 40 cells." in page.read_text(encoding="utf-8")
+
+
+def test_under_a_new_version_of_the_engine_the_finals_are_held_again_and_no_trial_is_reused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(visit, "ORDER", QUICK)
+    results = run(tmp_path, Path("no-checkpoint"), a_backend())
+    methods, finals = results.methods.read(), results.finals.read()
+    assert results.is_done(JOB)
+    version = VERSIONS["pytorch"] + 1
+    for module in ("studies.proof.results", "studies.proof.timing", "studies.proof.finals", predicted.__name__):
+        monkeypatch.setattr(f"{module}.VERSIONS", {"pytorch": version})
+    assert not results.is_done(JOB)
+
+    backend = a_backend()
+    timer = JobTimer(backend, backend.model, ProofResults.create(tmp_path / "other").records, math.inf)
+    record, *_ = kept = results.records.read()
+    timer.take_up(kept)
+    assert timer.once(TrialRequest(record.strategy)).engine == version
+
+    run(tmp_path, Path("no-checkpoint"), a_backend())
+    assert results.is_done(JOB)
+    assert results.methods.read() == methods
+    assert len(results.finals.read()) == len(finals)
+    assert {row["engine"] for row in results.finals.read()} == {str(version)}
 
 
 def test_a_trial_that_is_lost_again_and_again_ends_the_visit_and_its_records_are_kept(tmp_path: Path) -> None:
