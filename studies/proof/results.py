@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any, final
 
 from autosync.dataset import RecordStore, ResultStore
+from autosync.engine.core.versions import VERSIONS
 from autosync.spec import RuntimeRecord
-from studies.proof.cells import ProofJob
+from studies.proof.cells import FRAMEWORK, ProofJob
 from studies.proof.columns import FINALS, METHOD_RUNS, TRAINING, method_key, row_of_method
 from studies.proof.methods import MethodRun
 
@@ -47,7 +48,11 @@ class ProofResults:
         )
 
     def is_done(self, job: ProofJob) -> bool:
-        return job.key in self.finals
+        """Whether the job has finals that the present engine timed."""
+        engines = [
+            row["engine"] for row in self.finals.read() if (row["cell"], row["seed"]) == (str(job.cell), job.seed)
+        ]
+        return str(VERSIONS[FRAMEWORK]) in engines
 
     def write_method(self, job: ProofJob, run: MethodRun) -> None:
         self.methods.write(method_key(job, run.method), [row_of_method(job, run)])
@@ -56,7 +61,10 @@ class ProofResults:
         self.finals.write(job.key, rows)
 
     def read_methods(self, job: ProofJob, records: Iterable[RuntimeRecord]) -> dict[str, MethodRun]:
-        """Return the finished methods of the job, with their trials among `records`."""
+        """Return the finished methods of the job, with their trials among `records`.
+
+        Methods that an earlier version of the engine finished count, too: the finals time their best strategies.
+        """
         by_digest = {record.strategy.digest: record for record in records if record.purpose != "remeasure"}
         rows = [row for row in self.methods.read() if row["cell"] == str(job.cell) and row["seed"] == job.seed]
         return {

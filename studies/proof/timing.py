@@ -6,8 +6,10 @@ from dataclasses import replace
 from typing import final
 
 from autosync.dataset import RecordStore
+from autosync.engine.core.versions import VERSIONS
 from autosync.errors import NodesLostError, TrialError
 from autosync.spec import ModelSpec, RuntimeRecord
+from studies.proof.cells import FRAMEWORK
 from trials.fleet.lanes import Backend
 from trials.trial import TrialRequest
 
@@ -42,7 +44,10 @@ class JobTimer:
         """The number of trials that this process ran."""
 
     def take_up(self, records: Iterable[RuntimeRecord]) -> None:
-        """Take over the trials of earlier processes. Raises `TrialError` if a record has another model or cluster."""
+        """Take over the trials of earlier processes that the present engine timed.
+
+        Raises `TrialError` if a record has another model or cluster.
+        """
         for record in records:
             for part, present, kept in (
                 ("model", self._model.digest, record.model.digest),
@@ -53,7 +58,8 @@ class JobTimer:
                         f"All records of {record.run} need the same {part}, but it was {kept} and is now {present}; "
                         "use another --out."
                     )
-            if record.purpose != "remeasure" and record.outcome != "lost":
+            is_present = record.engine == VERSIONS[FRAMEWORK]
+            if is_present and record.purpose != "remeasure" and record.outcome != "lost":
                 self._known[record.strategy.digest] = record
 
     def once(self, request: TrialRequest) -> RuntimeRecord:
