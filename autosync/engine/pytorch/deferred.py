@@ -128,7 +128,8 @@ class DeferredUpdates:
         mine = [parameter for parameter in _parameters(optimizer) if parameter in self._awaited]
         if not mine:
             return
-        waits = bool(kwargs.get("closure") or args[1:]) or not self._is_separable(optimizer)
+        given = [argument for argument in (kwargs.get("closure"), *args[1:]) if argument is not None]
+        waits = bool(given) or not self._is_separable(optimizer)
         for parameter in mine:
             if waits or self._means.has_arrived(parameter):
                 expect(parameter)

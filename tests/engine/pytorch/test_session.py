@@ -198,7 +198,7 @@ UPDATE_SECONDS = 0.03
 
 
 class SlowSGD(torch.optim.SGD):
-    """Its step takes `UPDATE_SECONDS` if the optimizer has gradients."""
+    """Its step takes `UPDATE_SECONDS` if the optimizer has gradients, and passes a closure of None on."""
 
     def step(self, closure: Any = None) -> Any:
         if any(parameter.grad is not None for group in self.param_groups for parameter in group["params"]):
@@ -208,6 +208,7 @@ class SlowSGD(torch.optim.SGD):
 
 def slow_to_update() -> Any:
     module = nn.Linear(4, 2)
+    torch.optim.SGD(module.parameters())  # from now on, steps of the base class call hooks, too
     batch = torch.randn(8, 4), torch.randn(8, 2)
     return module, nn.functional.mse_loss, batch, SlowSGD(module.parameters(), 0.1)
 
